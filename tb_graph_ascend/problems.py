@@ -5,6 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from msprobe_builder.files.problems import FileError
+
+# Of problems of a file, where it says more than that the file cannot be shown.
+STATUSES = {
+    "disk_full": HTTPStatus.INSUFFICIENT_STORAGE,
+    "read_only": HTTPStatus.FORBIDDEN,
+}
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -60,3 +68,9 @@ def conflict(code: str, message: str, remedy: str, revision: str = "") -> Proble
 def try_again(code: str, message: str, remedy: str) -> ProblemError:
     """The file can be shown, but not now."""
     return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, code, message, remedy)
+
+
+def problem_of(error: FileError) -> ProblemError:
+    """What is wrong with a file, as an answer."""
+    usual = HTTPStatus.SERVICE_UNAVAILABLE if error.may_pass else HTTPStatus.UNPROCESSABLE_ENTITY
+    return ProblemError(STATUSES.get(error.code, usual), error.code, error.message, error.remedy)

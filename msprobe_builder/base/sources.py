@@ -6,13 +6,11 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
-import msprobe_builder
-
 
 @lru_cache(maxsize=1)
 def sources_digest() -> str:
-    """A digest of all source files of this package."""
-    root = Path(msprobe_builder.__file__).parent
+    """A digest of all source files of the package ``msprobe_builder``."""
+    root = Path(__file__).resolve().parent.parent
     digest = blake2b(digest_size=8)
     for path in sorted(
         path for ending in ("py", "sql", "tsv") for path in root.rglob(f"*.{ending}")

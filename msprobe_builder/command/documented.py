@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from msprobe_builder.base.errors import UsageError
 
@@ -13,21 +12,17 @@ _COLLECT = ("-d", "--dump")
 _COMPARE = ("-c", "--compare")
 
 
-def translated(given: Sequence[str], known: Collection[str]) -> list[str]:
+def translated(given: Sequence[str]) -> list[str]:
     """What the documents of msprobe write in words of ours, and anything else as it is.
 
     The framework in front is left out: dumps say themselves which they are of. Raises UsageError
-    for a first word that is neither among ``known``, the commands of ours, nor in the documents.
+    for a command behind it that is not in the documents.
     """
     words = list(given)
     if len(words) > 1 and words[0] in _FRAMEWORK and not words[1].startswith("-"):
         if words[1] not in _FRAMEWORKS:
             raise UsageError(f"-f {words[1]} is no framework; write pytorch or mindspore there.")
         return _command(words[2:])
-    if words and not words[0].startswith("-") and words[0] not in known:
-        near = difflib.get_close_matches(words[0], known, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else "to build, give -i compare.json -o out."
-        raise UsageError(f"'{words[0]}' is no command; {hint}")
     return words
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import difflib
 import gc
 import sys
 from collections.abc import Sequence
@@ -13,11 +14,9 @@ from msprobe_builder.command.documented import translated
 from msprobe_builder.command.frame import EXIT_USAGE, Command, run_command
 from msprobe_builder.command.output import print_error
 
-# Module by the word the user types, of this package where no other is named; without one it is
-# the build.
+# Module by the word the user types; without one it is the build.
 COMMANDS = {
     "report": "report",
-    "page": "page",
     "export": "export",
     "table": "table",
     "trend": "trend",
@@ -25,12 +24,10 @@ COMMANDS = {
     "import": "import_database",
     "verify": "verify",
     "verdict": "verdict",
-    "checkpoint": "msprobe_checks.command.checkpoint",
-    "gradients": "msprobe_checks.command.gradients",
-    "monitor": "msprobe_checks.command.monitor",
-    "config": "msprobe_checks.command.config",
 }
 BUILD = "build"
+# Entry points of the packages above this one: the name is the word, the value the module.
+OTHERS = "msprobe_build.commands"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,19 +35,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:  # the process ends with it: nobody needs to look for what is left over
         atexit.register(gc.freeze)
     try:
-        given = translated(sys.argv[1:] if arguments is None else arguments, COMMANDS)
+        given = translated(sys.argv[1:] if arguments is None else arguments)
+        word = given[0] if given and not given[0].startswith("-") else None
+        command = find_command(word)
     except UsageError as error:
         print_error(error)
         return EXIT_USAGE
-    if given and given[0] in COMMANDS:
-        return run_command(command_module(COMMANDS[given[0]]), given[0], given[1:])
-    return run_command(command_module(BUILD), "", given)
+    return run_command(command, word or "", given[word is not None :])
 
 
-def command_module(name: str) -> Command:
-    """A command by its entry in ``COMMANDS``."""
-    whole = name if "." in name else f"{__package__}.{name}"
-    return import_module(whole)  # type: ignore[return-value]
+def find_command(word: str | None) -> Command:
+    """The command that a word stands for, the build for none; UsageError for an unknown one."""
+    if word is None or word in COMMANDS:
+        name = BUILD if word is None else COMMANDS[word]
+        return import_module(f"{__package__}.{name}")  # type: ignore[return-value]
+    from importlib.metadata import entry_points
+
+    # Looks through all that is installed, which what is known above need not wait for.
+    others = {entry.name: entry for entry in entry_points(group=OTHERS)}
+    if word in others:
+        return others[word].load()  # type: ignore[no-any-return]
+    near = difflib.get_close_matches(word, [*COMMANDS, *others], n=1)
+    hint = f"did you mean '{near[0]}'?" if near else "to build, give -i compare.json -o out."
+    raise UsageError(f"'{word}' is no command; {hint}")
 
 
 if __name__ == "__main__":

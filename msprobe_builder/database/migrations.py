@@ -17,7 +17,8 @@ from msprobe_builder.database.layout import (
     schema_text,
     table_columns,
 )
-from msprobe_builder.database.problems import DamagedError, FileError
+from msprobe_builder.database.problems import DamagedError
+from msprobe_builder.files.problems import FileError
 
 
 @dataclass(frozen=True)

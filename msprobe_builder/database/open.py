@@ -1,66 +1,166 @@
-"""Opening a .vis.db: checked before SQLite sees it, trusting nothing in it, never written to."""
+"""The one place where database files from outside are opened, by the builder and the viewer alike.
+
+A file is checked before SQLite sees it, and nothing in it is trusted. Whatever goes wrong with it,
+also later while it is read, is a FileError in the words of :mod:`problems`.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from msprobe_builder.base.codes import APPLICATION_ID
-from msprobe_builder.base.errors import BuildError, UsageError
-from msprobe_builder.base.limits import LARGEST_VALUE
+from msprobe_builder.base.errors import UsageError
+from msprobe_builder.database.connection import BUSY_SECONDS, begin_writing, connect, roll_back
+from msprobe_builder.database.file import HEADER_SIZE, DatabaseFile, is_writable, read_file
+from msprobe_builder.database.journal import require_no_log
 from msprobe_builder.database.layout import current_layout
 from msprobe_builder.database.migrations import SCHEMA_VERSION, migrate, read_as_current
-from msprobe_builder.database.problems import REBUILD, DamagedError, FileError, file_error
-
-HEADER_SIZE = 100  # bytes of a SQLite file's header
-BUSY_SECONDS = 10.0
+from msprobe_builder.database.problems import (
+    REBUILD,
+    DamagedError,
+    file_error,
+    in_words,
+    read_only,
+)
+from msprobe_builder.database.recover import recovered
+from msprobe_builder.files.problems import FileError
+from msprobe_builder.files.regular import held_open
 
 _FOREIGN_TABLES = frozenset({"tb_nodes", "tb_config"})  # of the tool this one replaces
-_STEPS_PER_LOOK = 200_000  # of SQLite's machine, between two looks at the clock
 
 
 @contextmanager
 def opened(path: Path, *, as_it_is: bool = False) -> Iterator[sqlite3.Connection]:
-    """A connection that reads a whole file of ours and cannot write to it.
+    """A connection that reads a whole .vis.db and cannot write to it.
 
     A file of an older version looks like one of today, unless ``as_it_is``. UsageError when
-    there is no file; BuildError, one sentence, when it cannot be read, also when that shows
-    only while it is read.
+    there is no file; FileError when it cannot be read, also when that shows only while it is read.
     """
-    name = str(path)
-    require_file(path)
-    try:
-        header, size = _read_header(path)
-        check_header(name, header, size)
-        mode = read_mode(name, path, header)
-        with closing(connect(path, mode, BUSY_SECONDS)) as connection:
-            if as_it_is:
-                connection.execute("BEGIN")
-                check_identity(connection, name)
-            else:
-                prepare_reading(connection, name)
+    with reading(found(path), as_it_is=as_it_is) as connection:
+        yield connection
+
+
+@contextmanager
+def reading(
+    file: DatabaseFile,
+    busy_seconds: float = BUSY_SECONDS,
+    query_seconds: float | None = None,
+    *,
+    as_it_is: bool = False,
+) -> Iterator[sqlite3.Connection]:
+    """The same of a file at one revision; FileError when it has another one by now."""
+    with connected(file, busy_seconds, query_seconds) as connection:
+        if as_it_is:
+            connection.execute("BEGIN")
+            check_identity(connection, file.name)
+        else:
+            prepare_reading(connection, file.name)
+        now = read_file(file.name, file.path)
+        if now is None or now.revision != file.revision:
+            raise FileError(
+                "changed",
+                f"{file.name} was replaced while it was read.",
+                "Load it again.",
+                may_pass=True,
+            )
+        yield connection
+
+
+@contextmanager
+def writing(
+    file: DatabaseFile, busy_seconds: float = BUSY_SECONDS, change_seconds: float | None = None
+) -> Iterator[sqlite3.Connection]:
+    """A transaction on a .vis.db, brought up to date: what is not stored is taken back.
+
+    FileError when the file cannot be read or written, or the change takes too long.
+    """
+    check_header(file)
+    if not is_writable(file):
+        raise read_only(file.name)
+    with (
+        in_words(file.name),
+        _held(file),
+        closing(connect(file.path, "mode=rw", busy_seconds, change_seconds)) as connection,
+    ):
+        begin_writing(connection)
+        try:
+            prepare_writing(connection, file.name)
             yield connection
-    except FileError as error:
-        raise BuildError(str(error)) from error
-    # A message of SQLite that quotes the file may be no text.
-    except (sqlite3.Error, DamagedError, UnicodeDecodeError) as error:
-        raise BuildError(str(file_error(name, error))) from error
+        finally:
+            roll_back(connection)
 
 
-def require_file(path: Path) -> None:
+@contextmanager
+def connected(
+    file: DatabaseFile, busy_seconds: float = BUSY_SECONDS, query_seconds: float | None = None
+) -> Iterator[sqlite3.Connection]:
+    """A connection to a SQLite file of anybody, to read it; FileError."""
+    check_header(file)
+    with unchecked(file, busy_seconds, query_seconds) as connection:
+        yield connection
+
+
+@contextmanager
+def unchecked(
+    file: DatabaseFile, busy_seconds: float = BUSY_SECONDS, query_seconds: float | None = None
+) -> Iterator[sqlite3.Connection]:
+    """The same of a file whose damage is known, to save what can still be read."""
+    with (
+        in_words(file.name),
+        _held(file),
+        closing(connect(file.path, read_mode(file), busy_seconds, query_seconds)) as connection,
+    ):
+        yield connection
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Within it nobody else writes to a file, and everybody may read it; FileError."""
+    file = found(path)
+    with (
+        _held(file),
+        closing(connect(file.path, "mode=rw")) as connection,
+    ):
+        with in_words(file.name):
+            connection.execute("BEGIN IMMEDIATE")
+        yield
+        roll_back(connection)
+
+
+def found(path: Path, suffix: str = ".vis.db", *, may_write: bool = False) -> DatabaseFile:
+    """The file at a path that a user gave, with all changes complete or taken back.
+
+    UsageError, saying what is there instead, where there is no file; FileError when something
+    that lies beside it stands in the way.
+    """
+    require_file(path, suffix)
+    file = read_file(str(path), path)
+    if file is None:
+        raise UsageError(f"{path} does not exist; give a {suffix} file.")
+    return recovered(file, may_write=may_write)
+
+
+def require_file(path: Path, suffix: str = ".vis.db") -> None:
     """UsageError, saying what is there instead, where there is no file."""
     if not path.is_file():
         kind = "is a directory" if path.is_dir() else "is no regular file"
         raise UsageError(
-            f"{path} {kind if path.exists() else 'does not exist'}; give a .vis.db file."
+            f"{path} {kind if path.exists() else 'does not exist'}; give a {suffix} file."
         )
 
 
-def check_header(name: str, header: bytes, size: int) -> None:
+def check_header(file: DatabaseFile) -> None:
     """Refuse what can be refused by the first hundred bytes alone; FileError."""
+    name, header, size = file.name, file.header, file.size
+    if not header and (size or not file.may_be_read):
+        raise FileError(
+            "no_permission",
+            f"{name} may not be read by the user who runs this program.",
+            f"Allow it: chmod a+r {name}",
+        )
     if size == 0:
         raise FileError("empty_file", f"{name} is empty.", REBUILD)
     if len(header) < HEADER_SIZE or not header.startswith(b"SQLite format 3\0"):
@@ -83,50 +183,13 @@ def check_header(name: str, header: bytes, size: int) -> None:
             raise FileError("damaged", f"{name} carries no schema version.", REBUILD)
 
 
-def read_mode(name: str, path: Path, header: bytes) -> str:
+def read_mode(file: DatabaseFile) -> str:
     """How SQLite may open a file to read it, as parameters of its URI; FileError."""
-    if 2 not in (header[18], header[19]):
+    if 2 not in file.header[18:20]:
         return "mode=ro"
     # Write-ahead mode, set by some other program: reading it would create files beside it.
-    log = path.with_name(path.name + "-wal")
-    if log.exists() and log.stat().st_size:
-        raise FileError(
-            "unfinished",
-            f"{name} has changes that are not in the file itself yet.",
-            "Close the program that writes to it, or run: PRAGMA journal_mode = DELETE",
-        )
+    require_no_log(file)
     return "mode=ro&immutable=1"
-
-
-def connect(
-    path: Path, mode: str, busy_seconds: float, query_seconds: float | None = None
-) -> sqlite3.Connection:
-    """A connection that trusts nothing in the file, and gives up after ``query_seconds``."""
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?{mode}",
-        uri=True,
-        timeout=busy_seconds,
-        isolation_level=None,
-        check_same_thread=False,
-    )
-    try:
-        connection.text_factory = _decode
-        if hasattr(connection, "setlimit"):  # from Python 3.11 on
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
-        if query_seconds is not None:
-            allow_seconds(connection, query_seconds)
-        for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "temp_store = MEMORY"):
-            connection.execute(f"PRAGMA {pragma}")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def allow_seconds(connection: sqlite3.Connection, seconds: float) -> None:
-    """Give up what the connection is asked for when it takes longer than that from now on."""
-    deadline = time.monotonic() + seconds
-    connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_PER_LOOK)
 
 
 def check_identity(connection: sqlite3.Connection, name: str) -> int:
@@ -173,39 +236,12 @@ def prepare_writing(connection: sqlite3.Connection, name: str) -> None:
         raise DamagedError(f"it has a trigger, {row[0]}")
 
 
-def begin_writing(connection: sqlite3.Connection) -> None:
-    """Begin a transaction of which nothing is seen, or lost, before it is complete."""
-    # A rollback journal, deleted last: the file alone is always complete. Also across a loss of
-    # power, so the directory is synced after the journal has gone.
-    for pragma in ("journal_mode = DELETE", "synchronous = EXTRA", "foreign_keys = OFF"):
-        connection.execute(f"PRAGMA {pragma}")
-    connection.execute("BEGIN IMMEDIATE")
-
-
-def store(connection: sqlite3.Connection) -> None:
-    """Make a transaction last."""
-    connection.execute("COMMIT")
-
-
-def roll_back(connection: sqlite3.Connection) -> None:
-    """Take back what was not stored, if anything."""
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")
-
-
-def read_something(connection: sqlite3.Connection) -> None:
-    """Make SQLite look into the file: it then finishes what a killed program left undone."""
-    connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-
-
-def _read_header(path: Path) -> tuple[bytes, int]:
-    try:
-        with path.open("rb") as stream:
-            return stream.read(HEADER_SIZE), path.stat().st_size
-    except PermissionError as error:
-        remedy = f"Allow it: chmod a+r {path}"
-        raise FileError("no_permission", f"{path} may not be read by you.", remedy) from error
-
-
-def _decode(value: bytes) -> str:
-    return value.decode("utf-8", "replace")
+@contextmanager
+def _held(file: DatabaseFile) -> Iterator[None]:
+    """The file held open; an OSError of what is done meanwhile is not one of the file."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(held_open(file.path))
+        except OSError as error:
+            raise file_error(file.name, error) from error
+        yield

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from msprobe_builder.base.printable import printable
+from msprobe_builder.files.problems import FileError
 
 REBUILD = "Build it again with msprobe-build."
 SAVE_AND_REBUILD = (
@@ -38,20 +41,6 @@ class DamagedError(Exception):
     """A row, or its absence, contradicts the schema."""
 
 
-class FileError(Exception):
-    """A file that cannot be used; ``code`` is stable, message and remedy are sentences.
-
-    ``may_pass`` says that the same may succeed a moment later.
-    """
-
-    def __init__(self, code: str, message: str, remedy: str, *, may_pass: bool = False) -> None:
-        super().__init__(f"{message} {remedy}")
-        self.code = code
-        self.message = message
-        self.remedy = remedy
-        self.may_pass = may_pass
-
-
 def error_code(error: sqlite3.Error) -> int | None:
     """SQLite's primary result code, None of an error of the Python module itself."""
     extended = getattr(error, "sqlite_errorcode", None)
@@ -65,14 +54,14 @@ def is_busy(error: sqlite3.Error) -> bool:
     return error_code(error) in (_BUSY, _LOCKED)
 
 
-def is_read_only(error: sqlite3.Error) -> bool:
-    """Whether the file, or the directory of its journal, may not be written."""
-    return error_code(error) in (_READ_ONLY, _PERMISSION)
-
-
-def is_interrupted(error: sqlite3.Error) -> bool:
-    """Whether a query was ended for the time it took."""
-    return error_code(error) == _INTERRUPT
+@contextmanager
+def in_words(name: str) -> Iterator[None]:
+    """What SQLite or the content of a file raises meanwhile, as a FileError that names it."""
+    try:
+        yield
+    # A message of SQLite that quotes the file may be no text.
+    except (sqlite3.Error, DamagedError, UnicodeDecodeError) as error:
+        raise file_error(name, error) from error
 
 
 def file_error(
@@ -87,6 +76,8 @@ def file_error(
         message = f"{name} is not there any more."
         return FileError("gone", message, "Look for it again.", may_pass=True)
     code = _CANNOT_OPEN if isinstance(error, OSError) else error_code(error)
+    if code in (_READ_ONLY, _PERMISSION):
+        return read_only(name)
     for codes, word, message, remedy, may_pass in _FAULTS:
         if code in codes:
             return FileError(word, message.format(name), remedy, may_pass=may_pass)
@@ -128,7 +119,7 @@ _FAULTS = (
         False,
     ),
     (
-        (_CANNOT_OPEN, _PERMISSION),
+        (_CANNOT_OPEN,),
         "cannot_open",
         "{} cannot be opened.",
         "Check that it may be read, and that its whole path is shorter than 512 bytes.",
@@ -137,6 +128,15 @@ _FAULTS = (
     ((_TOO_BIG,), "too_big", "{} holds a value that is too large.", "Build it again.", False),
     ((_NO_MEMORY,), "no_memory", "There is too little memory for {}.", "Try again later.", True),
 )
+
+
+def read_only(name: str) -> FileError:
+    """A file, or the directory that its journal needs, that may not be written."""
+    return FileError(
+        "read_only",
+        f"{name} or its directory may not be written by the user who runs this program.",
+        "Allow it with chmod u+w on both, or copy the file to a directory of your own.",
+    )
 
 
 def damaged(name: str, what: str) -> FileError:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.base.files import open_regular
 from msprobe_builder.database.layout import current_layout, read_layout
 from msprobe_builder.database.migrations import SCHEMA_VERSION
-from msprobe_builder.database.open import BUSY_SECONDS, connect, opened, read_mode, require_file
+from msprobe_builder.database.open import found, opened, require_file, unchecked
 
 _MOST = 20  # findings of one kind
 _KINDS = {
@@ -88,9 +86,9 @@ def verify(path: Path) -> list[str]:
 def findings(connection: sqlite3.Connection) -> Iterator[str]:
     """The same of an open file, one after the other."""
     # 'ok', or sentences of SQLite about pages, cells and indexes.
-    for (found,) in connection.execute(f"PRAGMA integrity_check({_MOST})"):
-        if found != "ok":
-            yield f"SQLite: {' '.join(str(found).split())}."
+    for (sentence,) in connection.execute(f"PRAGMA integrity_check({_MOST})"):
+        if sentence != "ok":
+            yield f"SQLite: {' '.join(str(sentence).split())}."
     layout, wanted = read_layout(connection), current_layout()
     [[version]] = connection.execute("PRAGMA user_version")
     if version == SCHEMA_VERSION:
@@ -138,16 +136,12 @@ def _odd_values(connection: sqlite3.Connection) -> Iterator[str]:
 
 def saved_matches(path: Path) -> list[dict[str, object]]:
     """Pairs matched by hand or by a file, as far as a damaged file can still tell them."""
-    require_file(path)
-    found: dict[tuple[object, ...], dict[str, object]] = {}
-    descriptor = open_regular(path)
-    with open(descriptor, "rb") as stream:  # noqa: PTH123
-        header = stream.read(100).ljust(100, b"\0")
-    with closing(connect(path, read_mode(str(path), path, header), BUSY_SECONDS)) as connection:
+    distinct: dict[tuple[object, ...], dict[str, object]] = {}
+    with unchecked(found(path)) as connection:
         connection.execute("PRAGMA query_only = ON")
         for row in _matches(connection):
-            found.setdefault(tuple(row.values()), row)
-    return list(found.values())
+            distinct.setdefault(tuple(row.values()), row)
+    return list(distinct.values())
 
 
 def _matches(connection: sqlite3.Connection) -> Iterator[dict[str, object]]:

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from msprobe_builder.base.files import open_regular
 from msprobe_builder.dump.source import Source
+from msprobe_builder.files.regular import open_regular
 
 ARGUMENT_GRADIENTS = "argument_gradients"  # in the head of dumps that have them
 _INSTEAD = (("input", "output_gradients"), ("output", "input_gradients"))

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.base.files import is_packed, read_bytes
 from msprobe_builder.base.limits import LARGEST_JSON
 from msprobe_builder.base.memory import without_garbage_collection
 from msprobe_builder.base.texts import Texts, storable
@@ -21,6 +20,7 @@ from msprobe_builder.dump.names import ROOT, parse_gradients
 from msprobe_builder.dump.parameters import Parameters
 from msprobe_builder.dump.source import InMemoryDump, Source
 from msprobe_builder.dump.stack import Stacks, read_stacks, stack_path
+from msprobe_builder.files.regular import is_packed, read_bytes
 
 _SMALL = 2 << 20  # bytes of a dump.json with few records that are alike
 MERGED_RANKS = "merged_ranks"  # in the head of dumps that were merged from many ranks

@@ -8,20 +8,16 @@ follow from the statistics and are measured again.
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from msprobe_builder.base.errors import BuildError, UsageError
-from msprobe_builder.base.files import open_regular
 from msprobe_builder.base.limits import HIGHEST_NUMBER, LARGEST_REFERENCE_TEXT
-from msprobe_builder.database.open import BUSY_SECONDS, HEADER_SIZE, check_header, connect
-from msprobe_builder.database.open import read_mode as mode_of
-from msprobe_builder.database.problems import FileError, file_error
+from msprobe_builder.database.open import connected, found
 from msprobe_builder.dump.names import ROOT, parse_gradients
 from msprobe_builder.dump.source import InMemoryDump
 
@@ -77,31 +73,19 @@ def read_reference(path: Path) -> ReferenceFile:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    name = str(path)
-    try:
-        with os.fdopen(open_regular(path), "rb") as stream:
-            header, size = stream.read(HEADER_SIZE), os.fstat(stream.fileno()).st_size
-        check_header(name, header, size)
-        with closing(connect(path, mode_of(name, path, header), BUSY_SECONDS)) as connection:
-            connection.execute("BEGIN")
-            connection.execute("PRAGMA query_only = ON")
-            tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
-            found = {table for (table,) in connection.execute(tables)}
-            lacking = {"tb_nodes", "tb_config", "tb_stack"} - found
-            if lacking:
-                raise UsageError(
-                    f"{path} has no table {min(lacking)}, so it is no database of the tool that"
-                    " msprobe-build import reads; give a .vis.db of version 8 or 26."
-                )
-            yield connection
-    except FileNotFoundError as error:
-        raise UsageError(f"{path} does not exist; give a .vis.db file.") from error
-    except FileError as error:
-        raise BuildError(str(error)) from error
-    except OSError as error:
-        raise BuildError(f"Cannot read {path}: {error.strerror}.") from error
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise BuildError(str(file_error(name, error))) from error
+    with connected(found(path)) as connection:
+        connection.execute("BEGIN")
+        connection.execute("PRAGMA query_only = ON")
+        tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
+        lacking = {"tb_nodes", "tb_config", "tb_stack"} - {
+            name for (name,) in connection.execute(tables)
+        }
+        if lacking:
+            raise UsageError(
+                f"{path} has no table {min(lacking)}, so it is no database of the tool that"
+                " msprobe-build import reads; give a .vis.db of version 8 or 26."
+            )
+        yield connection
 
 
 def _read(connection: sqlite3.Connection, name: str) -> ReferenceFile:

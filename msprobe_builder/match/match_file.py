@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.printable import printable
-from msprobe_builder.base.text_files import distinct_keys, read_text_file
 from msprobe_builder.base.texts import is_text
+from msprobe_builder.files.text_files import distinct_keys, read_text_file
 from msprobe_builder.graph.tree import Tree
 
 Int = NDArray[np.int64]

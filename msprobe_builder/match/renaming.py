@@ -10,8 +10,8 @@ from typing import Any
 
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.options import BuildOptions
-from msprobe_builder.base.text_files import parse_yaml, read_text_file
 from msprobe_builder.dump.names import Kind, Name, format_name, parse_gradients
+from msprobe_builder.files.text_files import parse_yaml, read_text_file
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.match.match_file import ChosenPair
 from msprobe_builder.match.matching import ValuePair

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from msprobe_builder.base.errors import UsageError
-from msprobe_builder.base.text_files import read_text_file
+from msprobe_builder.files.text_files import read_text_file
 from msprobe_builder.match.places import Path as LayerPath
 
 TOP_LAYER = "TopLayer"

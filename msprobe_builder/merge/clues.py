@@ -10,13 +10,13 @@ import numpy as np
 
 from msprobe_builder.dump.names import Direction, Kind, Name, module_path
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.dump.shapes import parse_numbers, parse_shape
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.flow.experts import expert_owners, expert_place
 from msprobe_builder.merge.flow.operators import GATHERS, PEER_CALLS, REDUCTIONS, operator_of
 from msprobe_builder.merge.flow.parallel_layers import module_class, parameter_state
 from msprobe_builder.merge.flow.share import Share
 from msprobe_builder.merge.ranks.placements import cut_dimension, placements
-from msprobe_builder.merge.ranks.rank_tables import parse_numbers, parse_shape
 
 _EXCHANGES = frozenset({"all_to_all_single", "all_to_all"})
 _PARALLEL = re.compile(r"ColumnParallel|RowParallel|VocabParallel|QKVParallel|ParallelLMHead")

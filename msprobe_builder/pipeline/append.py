@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.version import __version__
 from msprobe_builder.database.migrations import SCHEMA_VERSION
-from msprobe_builder.database.open import BUSY_SECONDS, connect, opened
+from msprobe_builder.database.open import locked, opened
 from msprobe_builder.database.read.meta import read_meta
-from msprobe_builder.database.write.append import copy_without, lock, read_inputs, schema_version
+from msprobe_builder.database.write.append import copy_without, read_inputs, schema_version
 from msprobe_builder.dump.source import Place
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.config import BuildConfig
@@ -59,18 +58,9 @@ class Base:
         now = job_inputs(job)
         return any(old is not None and old != new for old, new in zip(held, now, strict=True))
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Nobody changes the file meanwhile: a match made by hand would be lost."""
-        with closing(connect(self.path, "mode=rw", BUSY_SECONDS)) as connection:
-            try:
-                lock(connection)
-            except sqlite3.Error as error:
-                raise BuildError(
-                    f"Cannot lock {self.path} ({error}); close what writes to it, and append again."
-                ) from error
-            yield
-            connection.rollback()
+        return locked(self.path)
 
     def copy(self, temporary: Path, added: Sequence[PairJob]) -> None:
         """Its content at ``temporary``, without the findings that ``added`` make untrue."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.options import DEFAULT_OPTIONS, BuildOptions
-from msprobe_builder.base.text_files import distinct_keys, read_text_file
 from msprobe_builder.dump.source import Dumps
+from msprobe_builder.files.text_files import distinct_keys, read_text_file
 
 if TYPE_CHECKING:
     from msprobe_builder.merge.detect import AutoLayout

@@ -25,9 +25,9 @@ def compared_configurations(config: BuildConfig) -> Configuration | None:
         raise UsageError(
             "npu_config and bench_config compare two runs; give both, and a bench_path, or neither."
         )
-    from msprobe_checks.configuration.compare import Difference, compare_packs
-    from msprobe_checks.configuration.conclusion import conclusion, outcome, unknown_parts
-    from msprobe_checks.configuration.pack import read_pack
+    from msprobe_builder.configuration.compare import Difference, compare_packs
+    from msprobe_builder.configuration.conclusion import conclusion, outcome, unknown_parts
+    from msprobe_builder.configuration.pack import read_pack
 
     def cut(value: str | None) -> str | None:
         return None if value is None else value[:_LONGEST]

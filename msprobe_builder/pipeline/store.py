@@ -11,7 +11,7 @@ import numpy as np
 
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.database.open import store
+from msprobe_builder.database.connection import store
 from msprobe_builder.database.write.pair import create, write_meta, write_pair
 from msprobe_builder.database.write.verdict import write_judgement
 from msprobe_builder.metrics.grading import PROFILES

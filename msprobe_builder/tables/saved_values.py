@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.base.files import read_bytes
 from msprobe_builder.base.limits import LARGEST_JSON
 from msprobe_builder.dump.discover import discover
 from msprobe_builder.dump.source import Dumps, InMemoryDump
+from msprobe_builder.files.regular import read_bytes
 
 CALLS_FILE, SAVED_FILE = "dump.json", "debug.json"
 ENDING = ".debug"  # of the name of every saved value

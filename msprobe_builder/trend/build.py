@@ -16,8 +16,8 @@ from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.publish import file_name, published, reserve
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.base.version import __version__
-from msprobe_builder.database.problems import DamagedError, FileError, file_error
-from msprobe_builder.database.trends.open import STATISTICS, SUFFIX, connected
+from msprobe_builder.database.open import connected, found
+from msprobe_builder.database.trends.open import STATISTICS, SUFFIX
 from msprobe_builder.database.trends.reference import STATISTICS as REFERENCE_STATISTICS
 from msprobe_builder.database.trends.reference import (
     ReferenceRow,
@@ -165,19 +165,14 @@ def _path(stem: str) -> str:
 
 
 def _fill_from_reference(source: Path, writer: TrendWriter) -> None:
-    try:
-        with closing(connected(source, str(source))) as connection:
-            if not is_reference(connection):
-                raise UsageError(
-                    f"{source} is no .trend.db of the reference tool; give one, or a directory of "
-                    "a monitor or of dumps."
-                )
-            for batch in read_reference(connection):
-                _add_reference(batch, writer)
-    except FileError as error:
-        raise BuildError(str(error)) from error
-    except (sqlite3.Error, DamagedError) as error:
-        raise BuildError(str(file_error(str(source), error))) from error
+    with connected(found(source, SUFFIX)) as connection:
+        if not is_reference(connection):
+            raise UsageError(
+                f"{source} is no .trend.db of the reference tool; give one, or a directory of "
+                "a monitor or of dumps."
+            )
+        for batch in read_reference(connection):
+            _add_reference(batch, writer)
 
 
 def _add_reference(batch: Sequence[ReferenceRow], writer: TrendWriter) -> None:

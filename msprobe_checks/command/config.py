@@ -42,9 +42,9 @@ def run(options: argparse.Namespace) -> int:
         said = ", ".join(f"{count} {name}" for name, count in counts.items())
         print_lines([f"Collected {said}", f"Written   {options.output}"])
         return EXIT_OK
-    from msprobe_checks.configuration.compare import compare_packs
-    from msprobe_checks.configuration.conclusion import summary_lines
-    from msprobe_checks.configuration.pack import read_pack
+    from msprobe_builder.configuration.compare import compare_packs
+    from msprobe_builder.configuration.conclusion import summary_lines
+    from msprobe_builder.configuration.pack import read_pack
     from msprobe_checks.configuration.write import write_all
 
     comparison = compare_packs(read_pack(options.bench), read_pack(options.other))

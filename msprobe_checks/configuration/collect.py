@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.publish import written
-from msprobe_builder.base.text_files import parse_yaml, read_text_file
-from msprobe_checks.configuration.secrets import allowed_variables, without_secrets
+from msprobe_builder.configuration.secrets import allowed_variables, without_secrets
+from msprobe_builder.files.text_files import parse_yaml, read_text_file
 from msprobe_checks.configuration.shell import read_script
 
 _DEEPEST = 30  # mappings inside each other

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from msprobe_builder.base.publish import written
+from msprobe_builder.configuration.compare import ConfigurationComparison
+from msprobe_builder.configuration.conclusion import conclusion
+from msprobe_builder.configuration.levels import ERROR, WARNING
 from msprobe_builder.tables.write import library
-from msprobe_checks.configuration.compare import ConfigurationComparison
-from msprobe_checks.configuration.conclusion import conclusion
-from msprobe_checks.configuration.levels import ERROR, WARNING
 
 _LARGEST_NUMBER = 1e15  # from there on a spreadsheet shows other digits; a seed must keep its own
 _MOST_ROWS = 2000  # of one part on the page; the workbook has all

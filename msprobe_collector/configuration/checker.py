@@ -17,12 +17,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from msprobe_builder.configuration.secrets import allowed_variables, without_secrets
 from msprobe_checks.configuration.collect import (
     installed_packages,
     options_in,
     write_pack,
 )
-from msprobe_checks.configuration.secrets import allowed_variables, without_secrets
 from msprobe_collector.configuration.random_calls import RandomCalls
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.process import process_rank

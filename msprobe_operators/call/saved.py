@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from msprobe_builder.base.files import open_regular
+from msprobe_builder.files.regular import open_regular
 from msprobe_operators.call.arguments import map_tensors
 from msprobe_operators.call.operator import find_operator, operator_name
 

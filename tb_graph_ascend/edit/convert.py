@@ -12,11 +12,12 @@ import sys
 import threading
 from pathlib import Path
 
+from msprobe_builder.database.file import DatabaseFile
+from msprobe_builder.database.problems import read_only
 from tb_graph_ascend.files.database import open_database
-from tb_graph_ascend.files.discover import SUFFIX, DatabaseFile
-from tb_graph_ascend.files.writing import read_only
+from tb_graph_ascend.files.discover import SUFFIX
 from tb_graph_ascend.limits import CONVERT_SECONDS
-from tb_graph_ascend.problems import ProblemError, cannot_show, conflict, try_again
+from tb_graph_ascend.problems import ProblemError, cannot_show, conflict, problem_of, try_again
 
 _one_at_a_time = threading.Lock()
 
@@ -28,7 +29,7 @@ def convert(file: DatabaseFile) -> str:
     new = old.with_name(f"{old.name.removesuffix(SUFFIX)}.imported{SUFFIX}")
     name = file.name.removesuffix(old.name) + new.name
     if not os.access(old.parent, os.W_OK):
-        raise read_only(file)
+        raise problem_of(read_only(file.name))
     if not _one_at_a_time.acquire(blocking=False):
         raise try_again("busy", "Another file is being imported.", "Try again in a moment.")
     try:

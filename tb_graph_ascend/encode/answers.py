@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from msprobe_builder.base.codes import METRICS, SIDES, STATISTICS
+from msprobe_builder.database.file import DatabaseFile
 from msprobe_builder.database.read.communication import CommunicationPartner
 from msprobe_builder.database.read.groups import CallGroup
 from msprobe_builder.database.read.nodes import NodeDetail, NodeRecord, OperatorCheck
@@ -19,7 +20,6 @@ from msprobe_builder.database.read.summary import Summary
 from tb_graph_ascend.encode.configuration import encode_configuration
 from tb_graph_ascend.encode.edits import encode_edit, encode_edit_state
 from tb_graph_ascend.encode.verdict import encode_node_verdict
-from tb_graph_ascend.files.discover import DatabaseFile
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.problems import Problem
 
@@ -136,7 +136,7 @@ def _add_verdict(message: pb.DatabaseFile, content: Summary) -> None:
             evidence=node.suspect.evidence,
             error=node.suspect.error,
             expected=node.suspect.expected,
-            heirs=node.suspect.heirs,
+            heirs=node.suspect.followers,
             source=node.suspect.source or "",
             command=node.suspect.command or "",
         )

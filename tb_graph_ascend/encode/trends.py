@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.database.file import DatabaseFile
 from msprobe_builder.database.trends.open import STATISTICS
 from msprobe_builder.database.trends.read import TrendAxes
-from tb_graph_ascend.files.discover import DatabaseFile
 from tb_graph_ascend.generated import graph_pb2 as pb
 
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from http import HTTPStatus
-from pathlib import Path
+from contextlib import contextmanager
 
-from msprobe_builder.database import open as checked
-from msprobe_builder.database.problems import DamagedError as DamagedError
-from msprobe_builder.database.problems import FileError, file_error
+from msprobe_builder.database.file import DatabaseFile
+from msprobe_builder.database.open import reading
+from msprobe_builder.database.problems import damaged, file_error
+from msprobe_builder.database.recover import recovered
 from msprobe_builder.database.verify import findings
-from tb_graph_ascend.files.discover import DatabaseFile, read_file
-from tb_graph_ascend.files.open_files import held_open
+from msprobe_builder.files.problems import FileError
 from tb_graph_ascend.limits import BUSY_SECONDS, QUERY_SECONDS
-from tb_graph_ascend.problems import ProblemError, cannot_show, try_again
+from tb_graph_ascend.problems import problem_of
 
 # What values of a type or size raise that nothing of ours writes.
 UNEXPECTED = (ArithmeticError, LookupError, TypeError, ValueError)
@@ -27,20 +25,22 @@ _log = logging.getLogger(__name__)
 @contextmanager
 def open_database(file: DatabaseFile) -> Iterator[sqlite3.Connection]:
     """A connection that reads ``file`` at its revision; trouble ends in a ProblemError."""
-    check_header(file)
     try:
-        with held_open(file.path), closing(_connect(file)) as connection:
-            now = read_file(file.name, file.path)
-            if now is None or now.revision != file.revision:
-                raise try_again(
-                    "changed", f"{file.name} was replaced while it was read.", "Load it again."
-                )
+        with reading(file, BUSY_SECONDS, QUERY_SECONDS) as connection:
             yield connection
-    except (sqlite3.Error, DamagedError, FileError, OSError) as error:
-        raise problem_of(file, error) from error
+    except (FileError, OSError) as error:
+        raise problem_of(in_words(file, error)) from error
     except UNEXPECTED as error:
         blame(file, error)
         raise
+
+
+def recover(file: DatabaseFile, *, may_write: bool) -> DatabaseFile:
+    """The file with all changes complete or taken back; ProblemError where that is impossible."""
+    try:
+        return recovered(file, may_write=may_write)
+    except FileError as error:
+        raise problem_of(error) from error
 
 
 def blame(file: DatabaseFile, error: Exception) -> None:
@@ -49,51 +49,15 @@ def blame(file: DatabaseFile, error: Exception) -> None:
     It is when something is wrong with it; that a sound file cannot be shown is a fault of ours.
     """
     try:
-        with held_open(file.path), closing(_connect(file)) as connection:
+        with reading(file, BUSY_SECONDS, QUERY_SECONDS) as connection:
             found = next(findings(connection), None)
-    except (sqlite3.Error, DamagedError, FileError, OSError) as trouble:
-        raise problem_of(file, trouble) from error
+    except (FileError, OSError) as trouble:
+        raise problem_of(in_words(file, trouble)) from error
     if found is not None:
         _log.warning("Could not answer for %s, which is damaged: %s", file.path, found)
-        raise problem_of(file, DamagedError(found.rstrip("."))) from error
+        raise problem_of(damaged(file.name, found.rstrip("."))) from error
 
 
-def check_header(file: DatabaseFile) -> None:
-    """Refuse what can be refused by the first hundred bytes alone."""
-    if not file.header and (file.size or not file.may_be_read):
-        raise cannot_show(
-            "no_permission",
-            f"{file.name} may not be read by the user who runs TensorBoard.",
-            f"Allow it: chmod a+r {file.name}",
-        )
-    try:
-        checked.check_header(file.name, file.header, file.size)
-    except FileError as error:
-        raise problem_of(file, error) from error
-
-
-def _connect(file: DatabaseFile) -> sqlite3.Connection:
-    mode = checked.read_mode(file.name, file.path, file.header)
-    connection = connect(file.path, mode, BUSY_SECONDS)
-    try:
-        checked.prepare_reading(connection, file.name)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def connect(path: Path, mode: str, busy_seconds: float) -> sqlite3.Connection:
-    """A connection that trusts nothing in the file and gives up after a while."""
-    return checked.connect(path, mode, busy_seconds, QUERY_SECONDS)
-
-
-def problem_of(
-    file: DatabaseFile, error: sqlite3.Error | DamagedError | FileError | OSError
-) -> ProblemError:
-    """What an error that SQLite or the content of a file has caused means to the user."""
-    found = error if isinstance(error, FileError) else file_error(file.name, error)
-    status = HTTPStatus.SERVICE_UNAVAILABLE if found.may_pass else HTTPStatus.UNPROCESSABLE_ENTITY
-    if found.code == "disk_full":
-        status = HTTPStatus.INSUFFICIENT_STORAGE
-    return ProblemError(status, found.code, found.message, found.remedy)
+def in_words(file: DatabaseFile, error: FileError | OSError) -> FileError:
+    """What the error means that reading or writing ``file`` has ended in."""
+    return error if isinstance(error, FileError) else file_error(file.name, error)

@@ -10,39 +10,26 @@ from __future__ import annotations
 import logging
 import os
 import re
-import stat
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from tb_graph_ascend.files.open_files import read_start
+from msprobe_builder.database.file import DatabaseFile, read_file
 from tb_graph_ascend.limits import FRESH_SECONDS, MAX_DIRECTORIES, MAX_ENTRIES
 from tb_graph_ascend.problems import not_found
 
 SUFFIX = ".vis.db"
 TREND_SUFFIX = ".trend.db"
-HEADER_SIZE = 100  # bytes of a SQLite file's header
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class DatabaseFile:
-    """A file at one moment; ``revision`` differs after every change of its content."""
-
-    name: str  # path below the log directory with forward slashes
-    path: Path
-    size: int
-    modified: float  # seconds since the epoch
-    revision: str
-    header: bytes  # of SQLite; empty when the file cannot be read
-    may_be_read: bool = True
-
-
 class LogDirectory:
-    """Finds files below one directory; remembers what it found for a moment."""
+    """Finds files below one directory; remembers what it found for a moment.
+
+    Names of files are their paths below it, with forward slashes.
+    """
 
     def __init__(self, path: str | None, suffix: str = SUFFIX) -> None:
         # Path.expanduser raises for an unknown user; nothing may fail while TensorBoard starts.
@@ -128,34 +115,6 @@ def _listing(directory: Path) -> Iterator[os.DirEntry[str]]:
             yield from listing
     except OSError as error:
         _log.warning("Could not list all of %s: %s.", directory, error.strerror)
-
-
-def read_file(name: str, path: Path) -> DatabaseFile | None:
-    """Size, time and revision; None when the file has gone."""
-    header = b""
-    try:
-        header, status = read_start(path, HEADER_SIZE)
-    except PermissionError:
-        try:
-            status = path.stat()
-        except OSError:  # in a directory that may be listed but not entered
-            return DatabaseFile(name, path, 0, 0.0, "", b"", may_be_read=False)
-    except OSError:
-        return None
-    if not stat.S_ISREG(status.st_mode):
-        return None
-    # SQLite counts changes in bytes 24 to 27; time and inode tell apart files put in its place.
-    marks = (int.from_bytes(header[24:28], "big"), status.st_size, status.st_mtime_ns)
-    revision = "-".join(format(mark, "x") for mark in (*marks, status.st_ino))
-    can_read = bool(header) or not status.st_size
-    return DatabaseFile(
-        name, path, status.st_size, status.st_mtime, revision, header, may_be_read=can_read
-    )
-
-
-def changes_of(revision: str) -> int:
-    """How many changes of a file SQLite had counted at a revision."""
-    return int(revision.partition("-")[0] or "0", 16)
 
 
 def _natural_order(name: str) -> list[str | int]:

@@ -13,8 +13,8 @@ from werkzeug.wrappers import Request
 from msprobe_builder.base.errors import BuildError, UsageError
 from tb_graph_ascend.edit.convert import convert
 from tb_graph_ascend.edit.matching import import_file, match, redo_next, undo_last
+from tb_graph_ascend.files.database import recover
 from tb_graph_ascend.files.discover import LogDirectory
-from tb_graph_ascend.files.recover import recovered
 from tb_graph_ascend.files.writing import write
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.http.bodies import read_body
@@ -77,7 +77,7 @@ class ChangeRoutes:
                     f"The {field} is longer than {MAX_TEXT} characters.",
                     "Shorten it.",
                 )
-        file = recovered(self._logdir.file(body.file), may_write=True)
+        file = recover(self._logdir.file(body.file), may_write=True)
         report = pb.MatchReport(dry_run=body.dry_run)
 
         def change(connection: sqlite3.Connection) -> None:

@@ -14,12 +14,12 @@ from werkzeug.wrappers import Request, Response
 from werkzeug.wsgi import wrap_file
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.database.file import DatabaseFile
 from msprobe_builder.database.read.graphs import BENCH, NPU, last_inside
 from msprobe_builder.database.read.search import MAX_PAGE, search
 from msprobe_builder.database.read.tree import of_micro_step
 from msprobe_builder.tables.selection import Key, places_of, write_selection
 from tb_graph_ascend.files.database import open_database
-from tb_graph_ascend.files.discover import DatabaseFile
 from tb_graph_ascend.http.answers import refuse
 from tb_graph_ascend.http.parameters import read_choice, read_number, read_search, read_side
 from tb_graph_ascend.http.responses import METHODS, SECURITY_HEADERS

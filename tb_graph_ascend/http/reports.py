@@ -8,10 +8,10 @@ from http import HTTPStatus
 
 from werkzeug.wrappers import Request, Response
 
+from msprobe_builder.database.file import DatabaseFile
 from msprobe_builder.export.report_content import read_report
 from msprobe_builder.export.report_page import page
 from tb_graph_ascend.files.database import open_database
-from tb_graph_ascend.files.discover import DatabaseFile
 from tb_graph_ascend.http.answers import refuse
 from tb_graph_ascend.http.responses import METHODS, SECURITY_HEADERS
 from tb_graph_ascend.problems import ProblemError, internal_error

@@ -10,12 +10,11 @@ from importlib import import_module
 from google.protobuf.message import Message
 from werkzeug.wrappers import Request
 
+from msprobe_builder.database.file import DatabaseFile, is_writable
 from msprobe_builder.database.read.summary import Summary, read_summary
 from tb_graph_ascend.encode.answers import encode_catalog, encode_file
-from tb_graph_ascend.files.database import open_database
-from tb_graph_ascend.files.discover import DatabaseFile, LogDirectory
-from tb_graph_ascend.files.recover import recovered
-from tb_graph_ascend.files.writing import is_writable
+from tb_graph_ascend.files.database import open_database, recover
+from tb_graph_ascend.files.discover import LogDirectory
 from tb_graph_ascend.http import questions
 from tb_graph_ascend.http.answers import Answer, Build
 from tb_graph_ascend.http.parameters import read_text
@@ -83,7 +82,7 @@ class Routes:
     def find_file(self, request: Request) -> DatabaseFile:
         """The file that a request names."""
         file = self._logdir.file(read_text(request, "file"))
-        return recovered(file, may_write=self._writable)
+        return recover(file, may_write=self._writable)
 
 
 def _summarise(file: DatabaseFile, known: _Summarised | None, writable: bool) -> _Summarised:
@@ -92,7 +91,7 @@ def _summarise(file: DatabaseFile, known: _Summarised | None, writable: bool) ->
     Whatever is wrong with one file, the others are shown.
     """
     try:
-        file = recovered(file, may_write=writable)
+        file = recover(file, may_write=writable)
         if (
             known is not None
             and known.file.revision == file.revision

@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 from werkzeug.wrappers import Request
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.database.file import DatabaseFile
 from msprobe_builder.database.trends.open import STATISTICS, opened_trend
 from msprobe_builder.database.trends.read import read_axes, read_place
 from msprobe_builder.trend.places import find_node
@@ -21,7 +22,7 @@ from tb_graph_ascend.encode.trends import (
     encode_values,
 )
 from tb_graph_ascend.files.database import open_database
-from tb_graph_ascend.files.discover import DatabaseFile, LogDirectory
+from tb_graph_ascend.files.discover import LogDirectory
 from tb_graph_ascend.http.answers import Answer
 from tb_graph_ascend.http.parameters import read_choice, read_number, read_optional, read_text
 from tb_graph_ascend.limits import MAX_NUMBER, QUERY_SECONDS

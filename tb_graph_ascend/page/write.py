@@ -14,6 +14,7 @@ import numpy as np
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.publish import written
+from msprobe_builder.database.file import DatabaseFile, changes_of, read_file
 from msprobe_builder.database.open import opened, require_file
 from msprobe_builder.database.read.graphs import BENCH, NPU, find_graph, other_side
 from msprobe_builder.database.read.groups import read_groups
@@ -25,7 +26,6 @@ from tb_graph_ascend.encode.answers import encode_file, encode_groups
 from tb_graph_ascend.encode.measures import encode_measures
 from tb_graph_ascend.encode.skeleton import encode_skeleton
 from tb_graph_ascend.encode.values import encode_values
-from tb_graph_ascend.files.discover import DatabaseFile, changes_of, read_file
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.http.static_files import STATIC
 from tb_graph_ascend.page.nodes import BLOCK, Stacks, details, leave_out

@@ -19,6 +19,7 @@ from msprobe_builder.database import problems
 from msprobe_builder.database.read.search import TEXT_CONDITIONS
 from tb_graph_ascend import plugin
 from tb_graph_ascend.http import answers
+from tb_graph_ascend.problems import STATUSES
 from tests.plugin.example import REPOSITORY, write_example, write_example_trend
 
 TEXT = (REPOSITORY / "docs" / "design" / "http-api.md").read_text(encoding="utf-8")
@@ -81,9 +82,9 @@ def test_every_problem_is_documented_with_its_status() -> None:
     # What is wrong with a file is decided where files are opened.
     for text in READERS.values():
         for code, rest in re.findall(r'\bFileError\(\s*"(\w+)"((?:[^()]|\([^()]*\))*)\)', text):
-            raised.add((503 if "may_pass=True" in rest else 422, code))
+            raised.add((STATUSES.get(code, 503 if "may_pass=True" in rest else 422), code))
     for _, code, _, _, may_pass in problems._FAULTS:
-        raised.add((503 if may_pass else 507 if code == "disk_full" else 422, code))
+        raised.add((STATUSES.get(code, 503 if may_pass else 422), code))
     documented = {(int(status), words(code)[0]) for status, code, _ in table("status")}
     assert documented == raised
 

@@ -150,7 +150,7 @@ def test_they_may_take_longer_than_other_answers(
     ask = client_of(demo_database.parent)
     where = {"file": demo_database.name, "step": 0, "rank": 0}
     whole = ask("measures", **where).data
-    monkeypatch.setattr("msprobe_builder.database.open._STEPS_PER_LOOK", 5_000)
+    monkeypatch.setattr("msprobe_builder.database.connection._STEPS_PER_LOOK", 5_000)
     monkeypatch.setattr("tb_graph_ascend.files.database.QUERY_SECONDS", 0.0)
     assert ask("measures", **where).data == whole
     monkeypatch.setattr("tb_graph_ascend.http.questions.measures.MEASURES_SECONDS", 0.0)

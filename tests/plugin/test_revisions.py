@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-from tb_graph_ascend.files.discover import read_file
+from msprobe_builder.database.file import read_file
 from tb_graph_ascend.files.writing import write
 
 FILE = "demo.vis.db"

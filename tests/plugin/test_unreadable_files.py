@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from msprobe_builder.database.file import DatabaseFile
 from msprobe_builder.database.migrations import SCHEMA_VERSION
-from tb_graph_ascend.files.database import check_header
-from tb_graph_ascend.files.discover import DatabaseFile
-from tb_graph_ascend.problems import ProblemError
+from msprobe_builder.database.open import check_header
+from msprobe_builder.files.problems import FileError
 from tests.plugin.conftest import EXAMPLE, GOOD, Ask, catalog, problem_of, skeleton
 
 
@@ -208,9 +208,9 @@ def test_one_bad_file_does_not_hide_the_good_one(ask: Ask, logdir: Path) -> None
 
 def test_a_file_that_may_not_be_read_says_so() -> None:
     file = DatabaseFile("x.vis.db", Path("x.vis.db"), 4096, 0.0, "1", header=b"")
-    with pytest.raises(ProblemError) as caught:
+    with pytest.raises(FileError) as caught:
         check_header(file)
-    assert caught.value.problem.code == "no_permission"
+    assert caught.value.code == "no_permission"
 
 
 WRITER = """

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tb_graph_ascend.files.discover import read_file
+from msprobe_builder.database.file import read_file
 from tests.builder.rematch.rebuild import check_sound, content, matched
 from tests.plugin.changing import JSON, change, operation, post, report, revision_of
 from tests.plugin.conftest import Ask, catalog, client_of, node, problem_of, skeleton
@@ -101,7 +101,7 @@ def test_reading_and_writing_at_once_disturb_neither(ask: Ask, database: Path) -
 
 
 def test_the_header_is_read_without_ending_locks(database: Path) -> None:
-    from tb_graph_ascend.files.open_files import held_open
+    from msprobe_builder.files.regular import held_open
 
     other = (
         "import sqlite3, sys; database = sqlite3.connect(sys.argv[1], timeout=0);"
@@ -387,6 +387,6 @@ def test_only_looking_loads_no_builder() -> None:
     )
     readers = {
         "msprobe_builder",
-        *(f"msprobe_builder.{part}" for part in ("base", "database", "dump", "graph")),
+        *(f"msprobe_builder.{part}" for part in ("base", "database", "dump", "files", "graph")),
     }
     assert set(answer.stdout.split()) == readers

@@ -6,6 +6,8 @@ sides have says which calls belong together and which do not; a line of one side
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +21,14 @@ Bool = NDArray[np.bool_]
 _FRAMES = 2
 
 _Lines = tuple[tuple[str | None, str], ...]
+
+
+class Sites(NamedTuple):
+    """The call site of each call of both sides, and whose partner was called elsewhere."""
+
+    npu: Int
+    bench: Int
+    elsewhere: Bool
 
 
 def shared_sites(npu: Side, bench: Side) -> tuple[Int, Int]:

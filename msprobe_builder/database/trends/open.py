@@ -5,20 +5,15 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 
-from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.database.layout import Layout, read_layout
-from msprobe_builder.database.open import (
-    BUSY_SECONDS,
-    HEADER_SIZE,
-    check_header,
-    connect,
-    read_mode,
-)
-from msprobe_builder.database.problems import DamagedError, FileError, file_error
+from msprobe_builder.database.open import connected, found
+from msprobe_builder.database.problems import DamagedError
+from msprobe_builder.files.problems import FileError
 
 SUFFIX = ".trend.db"
 APPLICATION_ID = 0x4D535054  # "MSPT"
@@ -47,30 +42,14 @@ def opened_trend(
 ) -> Iterator[sqlite3.Connection]:
     """A connection that reads a file of ours and cannot write to it.
 
-    UsageError when there is no file; BuildError, one sentence, when it cannot be read.
+    UsageError when there is no file; FileError when it cannot be read.
     """
-    shown = name or str(path)
-    try:
-        with closing(connected(path, shown, query_seconds)) as connection:
-            prepare(connection, shown)
-            yield connection
-    except FileError as error:
-        raise BuildError(str(error)) from error
-    except (sqlite3.Error, DamagedError, UnicodeDecodeError) as error:
-        raise BuildError(str(file_error(shown, error))) from error
-
-
-def connected(path: Path, name: str, query_seconds: float | None = None) -> sqlite3.Connection:
-    """A connection to a SQLite file of anybody; UsageError, FileError when there is none."""
-    if not path.is_file():
-        raise UsageError(f"{name} does not exist; give a {SUFFIX} file.")
-    try:
-        with path.open("rb") as stream:
-            header = stream.read(HEADER_SIZE)
-    except OSError as error:
-        raise BuildError(f"{name} cannot be read: {error.strerror}.") from error
-    check_header(name, header, path.stat().st_size)
-    return connect(path, read_mode(name, path, header), BUSY_SECONDS, query_seconds)
+    file = found(path, SUFFIX)
+    if name is not None:
+        file = replace(file, name=name)
+    with connected(file, query_seconds=query_seconds) as connection:
+        prepare(connection, file.name)
+        yield connection
 
 
 def prepare(connection: sqlite3.Connection, name: str) -> None:

@@ -11,11 +11,6 @@ from pathlib import Path
 from msprobe_builder.database.open import opened
 
 
-def lock(connection: sqlite3.Connection) -> None:
-    """Let nobody else write until the connection rolls back."""
-    connection.execute("BEGIN IMMEDIATE")
-
-
 def schema_version(connection: sqlite3.Connection) -> int:
     """Which version of the schema the file itself has."""
     [[version]] = connection.execute("PRAGMA user_version")

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from math import isfinite
 from pathlib import Path
 from typing import Protocol
 
 from msprobe_builder.base.errors import BuildError, UsageError
-from msprobe_builder.database.open import (
-    BUSY_SECONDS,
-    begin_writing,
-    connect,
-    opened,
-    prepare_writing,
-    require_file,
-    store,
-)
-from msprobe_builder.database.problems import DamagedError, FileError, file_error
+from msprobe_builder.database.connection import store
+from msprobe_builder.database.open import found, opened, writing
 from msprobe_builder.database.read.graphs import find_graph
+from msprobe_builder.files.problems import FileError
 
 
 class Row(Protocol):
@@ -53,11 +44,8 @@ def store_checks(path: Path, rows: Sequence[Row], step: int, rank: int, side: in
     All of them or nothing is written. UsageError when the file has no such graph, BuildError
     when it cannot be written.
     """
-    require_file(path)
     try:
-        with closing(connect(path, "mode=rw", BUSY_SECONDS)) as connection:
-            begin_writing(connection)
-            prepare_writing(connection, str(path))
+        with writing(found(path, may_write=True)) as connection:
             graph = find_graph(connection, step, rank, side)
             if graph is None:
                 raise _no_graph(path, step, rank)
@@ -84,9 +72,8 @@ def store_checks(path: Path, rows: Sequence[Row], step: int, rank: int, side: in
             )
             store(connection)
             return len(known)
-    except (sqlite3.Error, DamagedError, FileError) as error:
-        problem = error if isinstance(error, FileError) else file_error(str(path), error)
-        raise BuildError(f"Cannot write operator_check: {problem}") from error
+    except FileError as error:
+        raise BuildError(f"Cannot write operator_check: {error}") from error
 
 
 def _no_graph(path: Path, step: int, rank: int) -> UsageError:

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from msprobe_builder.base.diagnostics import Diagnostic
-from msprobe_builder.database.open import store
+from msprobe_builder.database.connection import store
 from msprobe_builder.database.write.pair import write_diagnostics
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.dump.shapes import parse_shape
 from msprobe_builder.graph.assembly import PLAIN, Order
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
@@ -24,7 +25,6 @@ from msprobe_builder.merge.flow.dimensions import Cut, alike
 from msprobe_builder.merge.flow.expert_rows import OWN_COUNT
 from msprobe_builder.merge.flow.knowledge import Knowledge
 from msprobe_builder.merge.flow.share import LOCAL, REPLICA, UNKNOWN, Share, State
-from msprobe_builder.merge.ranks.rank_tables import parse_shape
 
 
 def words_shape(tree: Tree, table: ParameterTable, texts: Texts) -> tuple[int, ...]:

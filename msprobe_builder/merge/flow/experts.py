@@ -17,11 +17,11 @@ import numpy as np
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction, Kind, Name, format_name, module_path
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.dump.shapes import parse_shape
 from msprobe_builder.graph.parameter_table import ParameterTable, take
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.parallel_layers import module_class
-from msprobe_builder.merge.ranks.rank_tables import parse_shape
 
 _ROUTERS = frozenset({"router", "gate", "gate_network", "wg"})
 _NUMBERED_WEIGHT = re.compile(r"(?P<name>.*\b(?:weight|bias))(?P<number>\d+)\Z")

@@ -14,6 +14,7 @@ import numpy as np
 
 from msprobe_builder.dump.names import Direction, Kind, Name, module_path
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.dump.shapes import parse_shape
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.dimensions import Cut
@@ -25,7 +26,7 @@ from msprobe_builder.merge.flow.parallel_layers import (
 )
 from msprobe_builder.merge.flow.share import REPLICA, Share, State
 from msprobe_builder.merge.ranks.placements import placements
-from msprobe_builder.merge.ranks.rank_tables import RankTables, parse_shape
+from msprobe_builder.merge.ranks.rank_tables import RankTables
 
 Shape = tuple[int, ...]
 # By module path and name, with a sign for each number: layers are numbered per stage.

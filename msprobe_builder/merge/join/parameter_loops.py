@@ -16,9 +16,9 @@ import numpy as np
 
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.dump.shapes import parse_shape
 from msprobe_builder.merge.join.layers import LayerNumbering, layer_place
 from msprobe_builder.merge.ranks.part import StageGraph
-from msprobe_builder.merge.ranks.rank_tables import parse_shape
 
 _PARAMETERS = Section.PARAMETERS, Section.PARAMETERS_GRAD
 _ROUNDS = 8  # from a weight to its moments, to its clipped gradient, to the gradient

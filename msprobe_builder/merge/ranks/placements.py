@@ -12,8 +12,8 @@ from dataclasses import replace
 from math import prod
 
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.shapes import parse_shape
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.merge.ranks.rank_tables import parse_shape
 
 _CUT = re.compile(r"S(?:hard)?\((?:dim=)?(\d+)\)")
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.dump.shapes import parse_numbers, parse_shape
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 
@@ -184,20 +185,6 @@ class RankTables:
         types, values = self._differing.get(node, ()), self._texts.values
         groups = ("ProcessGroup", "str") if self.names_differ(node) else ("ProcessGroup",)
         return any(one < 0 or not values[one].endswith(groups) for one in types)
-
-
-def parse_shape(texts: Texts, shape_id: int) -> list[int]:
-    """Sizes of a shape's text; a scalar has none, nor has what is no shape."""
-    return (parse_numbers(texts.values[shape_id]) or []) if shape_id >= 0 else []
-
-
-def parse_numbers(text: str) -> list[int] | None:
-    """Whole numbers of a text such as ``[8, 2]`` or ``3``, None when it holds something else."""
-    parts = [part for part in text.strip("[]() ").split(",") if part.strip()]
-    try:
-        return [int(part) for part in parts]
-    except ValueError:
-        return None
 
 
 def _differing_types(tables: Sequence[ParameterTable]) -> dict[int, list[int]]:

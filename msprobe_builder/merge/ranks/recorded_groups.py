@@ -8,10 +8,10 @@ from math import prod
 from msprobe_builder.base.codes import Kind
 from msprobe_builder.base.diagnostics import LAYOUT_CONFLICT, Diagnostic
 from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.shapes import parse_numbers
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.clues import products_over_ranks
 from msprobe_builder.merge.ranks.layout import ParallelLayout
-from msprobe_builder.merge.ranks.rank_tables import parse_numbers
 
 _SHOWN = 4  # groups named in a report
 _REDUCTIONS = tuple(
@@ -95,7 +95,7 @@ def _is_along(places: Sequence[Mapping[str, int]], sizes: Mapping[str, int]) -> 
 def _sent_outside(side: Side, *, ring: bool) -> str | None:
     """The first call outside of all modules that sends to, or gets from, one other rank.
 
-    Ranks of a ring send within attention, but on the way back it may not be known where.
+    Ranks of a ring send within attention, but in the backward pass it may not be known where.
     """
     tree = side.tree
     for node, name in enumerate(tree.parsed):

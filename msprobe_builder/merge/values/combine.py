@@ -13,13 +13,13 @@ from msprobe_builder.base.codes import Disagreement
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameter_columns import ALL_MISSING
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.dump.shapes import parse_shape
 from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.floating import epsilons
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Factors, Provenance, Shares
 from msprobe_builder.merge.flow.dimensions import Cut
 from msprobe_builder.merge.flow.share import Share, State
-from msprobe_builder.merge.ranks.rank_tables import parse_shape
 from msprobe_builder.merge.values.agreement import apart, distances, tolerances
 from msprobe_builder.merge.values.blocks import Orders, in_words
 from msprobe_builder.merge.values.data import assemblies, checksums, is_one_file

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.shapes import parse_shape
 from msprobe_builder.graph.assembly import PLAIN, Assembly, TensorFile, joined_shape, whole_file
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.flow.dimensions import PER_EXPERT, Cut
 from msprobe_builder.merge.flow.share import Share, State
-from msprobe_builder.merge.ranks.rank_tables import parse_shape
 from msprobe_builder.merge.values.blocks import Orders
 
 

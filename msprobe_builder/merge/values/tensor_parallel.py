@@ -12,6 +12,7 @@ from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameter_columns import ALL_MISSING
 from msprobe_builder.dump.parameters import Parameters, Section
+from msprobe_builder.dump.shapes import parse_numbers
 from msprobe_builder.dump.task import task_of
 from msprobe_builder.graph.parameter_table import ParameterTable, take
 from msprobe_builder.graph.provenance import Apart, Provenance
@@ -21,7 +22,6 @@ from msprobe_builder.merge.flow.sharding import classify
 from msprobe_builder.merge.flow.wholes import Wholes
 from msprobe_builder.merge.ranks.part import StageGraph
 from msprobe_builder.merge.ranks.placements import with_local_shapes
-from msprobe_builder.merge.ranks.rank_tables import parse_numbers
 from msprobe_builder.merge.values.blocks import find_blocks
 from msprobe_builder.merge.values.combine import combine
 from msprobe_builder.merge.values.data import files_of

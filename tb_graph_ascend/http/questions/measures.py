@@ -6,7 +6,7 @@ from sqlite3 import Connection
 
 from werkzeug.wrappers import Request
 
-from msprobe_builder.database.open import allow_seconds
+from msprobe_builder.database.connection import allow_seconds
 from msprobe_builder.database.read.graphs import NPU
 from msprobe_builder.database.read.measures import read_measures
 from tb_graph_ascend.encode.measures import encode_measures

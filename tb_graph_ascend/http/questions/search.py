@@ -7,9 +7,9 @@ from sqlite3 import Connection
 from werkzeug.wrappers import Request
 
 from msprobe_builder.base.codes import Source, words
+from msprobe_builder.database.file import changes_of
 from msprobe_builder.database.read.search import Hit, search
 from tb_graph_ascend.encode.numbers import number
-from tb_graph_ascend.files.discover import changes_of
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.http.answers import Build
 from tb_graph_ascend.http.parameters import read_search

@@ -6,10 +6,10 @@ from sqlite3 import Connection
 
 from werkzeug.wrappers import Request
 
+from msprobe_builder.database.file import changes_of
 from msprobe_builder.database.read.graphs import other_side
 from msprobe_builder.database.read.skeleton import read_skeleton
 from tb_graph_ascend.encode.skeleton import encode_skeleton
-from tb_graph_ascend.files.discover import changes_of
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.http.answers import Build
 from tb_graph_ascend.http.parameters import read_query

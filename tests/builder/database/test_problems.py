@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.database.open import begin_writing, connect, prepare_writing
-from msprobe_builder.database.problems import FileError, file_error
+from msprobe_builder.database.connection import begin_writing, connect
+from msprobe_builder.database.open import prepare_writing
+from msprobe_builder.database.problems import file_error
 from msprobe_builder.database.write.checks import store_checks
+from msprobe_builder.files.problems import FileError
 
 
 @pytest.mark.parametrize(

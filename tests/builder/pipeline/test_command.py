@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
 from msprobe_builder.command.frame import parser_of
-from msprobe_builder.command.main import COMMANDS, command_module, main
+from msprobe_builder.command.main import COMMANDS, OTHERS, find_command, main
 from tests.builder.small_dumps import forward, tensor, write_dump
 
-PARSER = parser_of(command_module("build"), "")
+PARSER = parser_of(find_command(None), "")
 
 
 def config(folder: Path, ranks: int = 1, **more: object) -> Path:
@@ -45,7 +46,9 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
     said = capsys.readouterr().out
-    assert not [name for name in COMMANDS if f"\nmsprobe-build {name} " not in said]
+    others = {entry.name for entry in entry_points(group=OTHERS)}
+    assert others >= {"page", "checkpoint"}
+    assert not [name for name in (*COMMANDS, *others) if f"\nmsprobe-build {name} " not in said]
 
 
 def test_help_fits_a_terminal(

@@ -17,11 +17,11 @@ from torch import nn
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.command.main import main
+from msprobe_builder.configuration.compare import compare_packs
+from msprobe_builder.configuration.conclusion import conclusion
+from msprobe_builder.configuration.pack import read_pack
+from msprobe_builder.configuration.secrets import allowed_variables, is_secret
 from msprobe_checks.configuration.collect import collect_static
-from msprobe_checks.configuration.compare import compare_packs
-from msprobe_checks.configuration.conclusion import conclusion
-from msprobe_checks.configuration.pack import read_pack
-from msprobe_checks.configuration.secrets import allowed_variables, is_secret
 from msprobe_collector import ConfigChecker
 from tests.checks.configuration.test_scripts import SCRIPT
 

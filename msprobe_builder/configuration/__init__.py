@@ -1,0 +1,1 @@
+"""What shapes a training: packs of two runs, read and compared."""
