@@ -11,13 +11,14 @@ import io
 import re
 import shlex
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
 from msprobe_builder.command.documented import translated
 from msprobe_builder.command.frame import parser_of
-from msprobe_builder.command.main import BUILD, COMMANDS, command_module
+from msprobe_builder.command.main import COMMANDS, OTHERS, find_command
 from msprobe_operators.command import _parser as operators_parser
 from tests.conftest import REPOSITORY
 
@@ -143,10 +144,9 @@ def parser_for(words: list[str]) -> tuple[argparse.ArgumentParser, list[str]]:
     """Who reads these words, and what is given to it."""
     if words[0] == "msprobe-operators":
         return operators_parser(), words[1:]
-    given = translated(words[1:], COMMANDS)
-    if given and given[0] in COMMANDS:
-        return parser_of(command_module(COMMANDS[given[0]]), given[0]), given[1:]
-    return parser_of(command_module(BUILD), ""), given
+    given = translated(words[1:])
+    word = given[0] if not given[0].startswith("-") else None
+    return parser_of(find_command(word), word or ""), given[word is not None :]
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
@@ -169,10 +169,14 @@ def options_of(parser: argparse.ArgumentParser) -> Iterator[str]:
                 yield from options_of(below)
 
 
+def command_words() -> set[str]:
+    return {*COMMANDS, *(entry.name for entry in entry_points(group=OTHERS))}
+
+
 @pytest.fixture(scope="module")
 def known_options() -> set[str]:
-    parsers = [parser_of(command_module(module), name) for name, module in COMMANDS.items()]
-    parsers += [parser_of(command_module(BUILD), ""), operators_parser()]
+    parsers = [parser_of(find_command(word), word) for word in command_words()]
+    parsers += [parser_of(find_command(None), ""), operators_parser()]
     of_others = {"--logdir", "--path_prefix", "--bind_all", "--port", "--fault"}
     return of_others.union(*(options_of(one) for one in parsers))
 
@@ -182,6 +186,6 @@ def test_commands_and_options_in_the_text_exist(path: Path, known_options: set[s
     for code in re.findall(r"`([^`\n]+)`", prose(path)):
         words = code.split()
         if words[0] == "msprobe-build" and len(words) > 1 and words[1][0] not in "-…":
-            assert words[1] in COMMANDS, code
+            assert words[1] in command_words(), code
         options = {re.split(r"[=\[,]", word)[0] for word in words if word.startswith("--")}
         assert options <= known_options, code
