@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -41,6 +42,7 @@ MOST_GROUP_WORDS = 120  # of the changelog
 
 FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 HAN = re.compile(r"[\u4e00-\u9fff]")
+ADDRESSES = {"data/plugin/graph_ascend/", "assets/"}  # of the plugin, no folders
 # How it came about belongs into git.
 DIARY = (
     r"\bsince (then|that|the|it|these|this)\b|, since\b|\bsince\.",
@@ -189,3 +191,28 @@ def test_commands_and_options_in_the_text_exist(path: Path, known_options: set[s
             assert words[1] in command_words(), code
         options = {re.split(r"[=\[,]", word)[0] for word in words if word.startswith("--")}
         assert options <= known_options, code
+
+
+@pytest.fixture(scope="module")
+def places() -> set[str]:
+    """Files and folders of the repository, and every end of their paths."""
+    whole = set()
+    for folder, folders, files in os.walk(REPOSITORY):
+        folders[:] = [name for name in folders if name[0] != "." and name != "node_modules"]
+        inside = Path(folder).relative_to(REPOSITORY)
+        whole |= {str(inside / name) for name in files} | {f"{inside / name}/" for name in folders}
+    return {path[start:] for path in whole for start in (0, *ends(path))}
+
+
+def ends(path: str) -> list[int]:
+    return [found.end() for found in re.finditer("/(?=.)", path)]
+
+
+@pytest.mark.parametrize(
+    "path", [*DESIGN, REPOSITORY / "CONTRIBUTING.md"], ids=lambda path: path.stem
+)
+def test_places_in_the_code_exist(path: Path, places: set[str]) -> None:
+    codes = re.findall(r"`([^`\n]+)`", prose(path))
+    place = re.compile(r"[\w./-]+\.(py|ts|sql|proto|tsv)|[\w-]+(/[\w-]+)*/")
+    named = [code for code in codes if place.fullmatch(code)]
+    assert not [code for code in named if code not in places | ADDRESSES]
