@@ -1,7 +1,7 @@
 """How well merged splits of a training agree with the same training on a single rank.
 
-``python benchmarks/merge_truth.py FOLDER`` prints the table of docs/parallel-merge.md; FOLDER holds
-the unpacked archives ``megatron_*`` of tests/data. Causes of differences are told apart by
+``python benchmarks/merge_truth.py FOLDER`` prints tables of benchmarks/results/parallel-merge.md;
+FOLDER holds the unpacked archives ``megatron_*`` of tests/data. Causes are told apart by
 :func:`cause`; what has none of the known ones is printed to standard error.
 """
 

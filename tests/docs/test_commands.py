@@ -28,6 +28,7 @@ DOCUMENTS = sorted(
         *REPOSITORY.glob("*.md"),
         *(REPOSITORY / "docs").rglob("*.md"),
         *(REPOSITORY / "proto").glob("*.md"),
+        *(REPOSITORY / "benchmarks").rglob("*.md"),
         *(REPOSITORY / "examples").rglob("*.md"),
         *(REPOSITORY / "tests" / "data").glob("*.md"),
     )
@@ -168,7 +169,7 @@ def test_every_dependency_is_explained() -> None:
         name.strip()
         for names in re.findall(
             r"^\| (.+?) \|",
-            (REPOSITORY / "docs" / "dependencies.md").read_text(encoding="utf-8"),
+            (REPOSITORY / "docs" / "design" / "dependencies.md").read_text(encoding="utf-8"),
             flags=re.MULTILINE,
         )
         for name in names.split(",")
