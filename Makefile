@@ -1,13 +1,16 @@
 # "make help" lists what there is. Everything lands in .venv, .cache, build, dist and out.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+# Only what a recipe hands on as independent runs side by side, see "checks".
+ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
+endif
 
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
-# Twice quiet: errors only.
-PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=2 $(PY) -m pip
+# Twice quiet: errors only. What is never imported needs no compiling.
+PIP := PIP_NO_COMPILE=1 PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=2 $(PY) -m pip
 NPM := $(PY) scripts/node.py
 # Tests run side by side; an idle process takes half of what another has still to do.
 WORKERS ?= auto
@@ -51,8 +54,13 @@ typecheck: contract modules $(VENV)/.dev ## check types: mypy --strict, tsc
 	$(VENV)/bin/mypy
 	$(NPM) run typecheck
 
+.PHONY: checks
+checks: build modules $(VENV)/.dev
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target SIDE_BY_SIDE=1 \
+		typecheck lint test-frontend
+
 .PHONY: test
-test: lint typecheck test-frontend build $(VENV)/.dev ## every check but the exhaustive ones (PLANTED=commit: as CI)
+test: checks ## every check but the exhaustive ones (PLANTED=commit: as CI)
 	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && \
 		$(PYTEST) -m "not slow" --planted=$(PLANTED) --junitxml=$(TIMES)
 
@@ -61,7 +69,7 @@ test-times: $(PY) ## which files took longest when make test or test-all ran las
 	@$(PY) scripts/test_times.py $(TIMES)
 
 .PHONY: test-all
-test-all: lint typecheck test-frontend build $(VENV)/.dev ## every check, before a large change is called done (an hour or more)
+test-all: checks ## every check, before a large change is called done (an hour or more)
 	@scripts/install_servers
 	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && $(PYTEST) --junitxml=$(TIMES)
 
@@ -124,6 +132,11 @@ bench: build ## what a comparison costs, against the least that is possible (REF
 .PHONY: mutants
 mutants: build $(VENV)/.dev ## change the code in a sample of places; does a test notice? (SAMPLE=100 SEED=1)
 	$(PY) scripts/mutants.py --sample $(or $(SAMPLE),100) --seed $(or $(SEED),1)
+
+.PHONY: difference
+difference: build $(VENV)/.dev ## pairs whose verdict a change alters (BASE=commit PAIRS=folder TABLES=1)
+	@test -n "$(BASE)" || { echo "Say since when: make difference BASE=main" >&2; exit 1; }
+	@$(PY) scripts/difference.py $(BASE) $(if $(PAIRS),--pairs $(PAIRS)) $(if $(TABLES),--tables)
 
 .PHONY: screenshots
 screenshots: build $(VENV)/.dev ## take the pictures of the documentation again

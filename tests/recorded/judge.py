@@ -22,8 +22,8 @@ from tests.recorded.case import Call, RecordedCase, Side
 _KEYS = {"dtype": "torch.float32", "shape": [4, 4], "Max": 1.0, "Min": -1.0, "Mean": 0.0}
 
 
-def database_of(case: RecordedCase, dumps: Path | None, folder: Path) -> Path:
-    """The database that msprobe-build makes of a case; ``dumps`` is its unpacked archive."""
+def request_of(case: RecordedCase, dumps: Path | None, folder: Path) -> Path:
+    """The compare.json that asks for a case; ``dumps`` is its unpacked archive."""
     request: dict[str, Any] = {"is_print_compare_log": False, **case.compare}
     for side in ("npu", "bench", "noise"):
         given: Side | None = getattr(case, side)
@@ -34,6 +34,12 @@ def database_of(case: RecordedCase, dumps: Path | None, folder: Path) -> Path:
             request[f"{side}_path"] = str(written(folder / side, given, case.tensors))
     compare = folder / "compare.json"
     compare.write_text(json.dumps(request), encoding="utf-8")
+    return compare
+
+
+def database_of(case: RecordedCase, dumps: Path | None, folder: Path) -> Path:
+    """The database that msprobe-build makes of a case; ``dumps`` is its unpacked archive."""
+    compare = request_of(case, dumps, folder)
     with (
         Path(os.devnull).open("w", encoding="utf-8") as nowhere,
         contextlib.redirect_stdout(nowhere),
