@@ -91,6 +91,16 @@ def spellings(column: str) -> Mapping[str, tuple[str, ...]]:
 
 
 @cache
+def names_with(trait: str) -> frozenset[str]:
+    """What rows with a trait are called, and what torch calls them, as it is written there."""
+    own = [
+        name for name, (_, cells) in _written().items() if trait in cells.get("is", "").split(",")
+    ]
+    others = spellings("torch")
+    return frozenset(own).union(*(others.get(name, ()) for name in own))
+
+
+@cache
 def _names() -> Mapping[str, Mapping[str, str]]:
     """By column the row of each name, as it is written and in its plain form."""
     found: dict[str, dict[str, str]] = {column: {} for column in (*_LIBRARIES, "class")}

@@ -15,18 +15,19 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from msprobe_builder.verdict.differences.defaults import DEFAULTS, Default
+from msprobe_builder.operators.operator import Argument
+from msprobe_builder.operators.table import rows
 from tests.faults.judging import SIDE, judged
 
-_OF_TORCH = [(name, one, rest) for name, all_ in DEFAULTS.items() for one, rest in all_.items()]
+_OF_TORCH = [(row.name, one, row.arguments[one]) for row in rows() for one in row.acts]
 
 
 @pytest.mark.parametrize(("operator", "name", "default"), _OF_TORCH)
-def test_defaults_are_those_of_torch(operator: str, name: str, default: Default) -> None:
+def test_defaults_are_those_of_torch(operator: str, name: str, default: Argument) -> None:
     """By the signature of a function in Python, else by a schema of the operator."""
-    told = "None" if (operator, name) in _NO_CORNERS else default.value
+    told = "None" if (operator, name) in _NO_CORNERS else default.default
     assert any(
-        place == default.place and (value == told or _number(value) == _number(told))
+        place == default.place and (value == told or _number(value) == _number(str(told)))
         for place, value in _signatures(operator, name)
     )
 
