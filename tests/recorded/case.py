@@ -30,7 +30,7 @@ class RecordedCase:
 
     ``npu``, ``bench`` and ``noise`` are folders in the archive ``dumps`` beside the file, or
     calls by name that are written down in place. ``compare`` holds further keys of compare.json,
-    ``options`` those of msprobe-build.
+    ``options`` those of msprobe-build. All calls that are off by more than ``told_from`` are told.
     """
 
     name: str
@@ -43,6 +43,7 @@ class RecordedCase:
     tensors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     compare: Mapping[str, Any] = field(default_factory=dict)
     options: tuple[str, ...] = ()
+    told_from: float | None = None
 
     @property
     def archive(self) -> Path | None:
