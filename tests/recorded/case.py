@@ -15,7 +15,7 @@ import yaml
 
 FOLDER = Path(__file__).parent
 FACTS = (
-    *("conclusion", "first", "strong", "innocent", "unnamed", "first_bad_step"),
+    *("conclusion", "first", "strong", "weak", "innocent", "unnamed", "first_bad_step"),
     *("pairs", "alone", "roles", "notes", "next"),
 )
 _FIRST = {"node", "cause", "strength", "side", "rank", "step", "ranks", "direction", "source"}
