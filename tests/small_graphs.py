@@ -11,6 +11,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
+from hypothesis import strategies as st
+
 from msprobe_builder.base.codes import Kind, Section
 from msprobe_builder.database.migrations import lay_out
 from msprobe_builder.database.read.graphs import Graph, find_graph
@@ -24,6 +26,19 @@ REASONS = ("no_such_name", "other_parent")
 _FIRST = (10, 500)  # nodes of both sides in the first rank
 _PER_RANK = 1000  # from the first node of a rank to that of the next
 _UNMATCHED = 6
+# Of one number each, so that a failure names it and is not made smaller for minutes.
+RANDOMS = st.integers(0, 2**32 - 1).map(lambda seed: Seeded(seed))
+
+
+class Seeded(Random):
+    """Choices that follow from a number, which is shown where they lead to a failure."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._number = seed
+
+    def __repr__(self) -> str:
+        return f"Seeded({self._number})"
 
 
 @dataclass

@@ -5,12 +5,11 @@ from __future__ import annotations
 from random import Random
 
 from hypothesis import given
-from hypothesis import strategies as st
 
 from msprobe_builder.base.codes import Kind, Section
 from tb_graph_ascend.query.candidates import SHOWN, rank_candidates
 from tests.plugin.test_candidates import REASONS
-from tests.small_graphs import Node, graph_of, random_pair, written
+from tests.small_graphs import RANDOMS, Node, graph_of, random_pair, written
 
 
 def path_of(node: Node) -> str:
@@ -75,7 +74,7 @@ def reasons_of(
     return [reason for reason in REASONS if holds[reason]]
 
 
-@given(st.randoms(use_true_random=False))
+@given(RANDOMS)
 def test_candidates_are_those_and_in_the_order_that_is_documented(random: Random) -> None:
     pair = random_pair(random)
     with written([pair]) as connection:

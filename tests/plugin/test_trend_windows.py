@@ -11,13 +11,13 @@ from random import Random
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from msprobe_builder.database.trends.open import STATISTICS
 from msprobe_builder.database.trends.write import Target, TrendWriter
 from tb_graph_ascend.problems import ProblemError
 from tb_graph_ascend.query import trend_window
 from tb_graph_ascend.query.trend_window import Window, read_columns
+from tests.small_graphs import RANDOMS
 
 NUMBERS = (0.0, 1.0, -1.0, 2.5, -4.0, 3.0, math.nan, math.inf, -math.inf)
 Values = dict[tuple[str, int, int], dict[str, float]]  # of a target's name, a rank and a step
@@ -56,7 +56,7 @@ def farthest(values: list[float]) -> float:
     return max(values, key=lambda value: math.inf if math.isnan(value) else abs(value))
 
 
-@given(st.randoms(use_true_random=False))
+@given(RANDOMS)
 def test_a_column_holds_what_is_farthest_from_zero_in_its_steps(random: Random) -> None:
     with closing(sqlite3.connect(":memory:")) as one, closing(sqlite3.connect(":memory:")) as two:
         (names, own), (_, other) = written(random, one), written(random, two)

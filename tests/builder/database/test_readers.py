@@ -9,7 +9,6 @@ from random import Random
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from msprobe_builder.base.codes import Kind, Section
 from msprobe_builder.database.read.across import read_across
@@ -32,10 +31,10 @@ from msprobe_builder.database.read.tree import (
 from msprobe_builder.database.read.values import read_norms
 from tb_graph_ascend.problems import ProblemError
 from tb_graph_ascend.query.wanted import wanted_graph, wanted_node, wanted_places
-from tests.small_graphs import Node, graph_of, random_pair, written
+from tests.small_graphs import RANDOMS, Node, graph_of, random_pair, written
 
 
-@given(st.randoms(use_true_random=False))
+@given(RANDOMS)
 def test_the_hierarchy(random: Random) -> None:
     pair = random_pair(random)
     with written([pair]) as connection:
@@ -82,7 +81,7 @@ def twins_of(nodes: dict[int, Node], own: Node) -> set[int]:
     }
 
 
-@given(st.randoms(use_true_random=False))
+@given(RANDOMS)
 def test_a_place_shows_what_is_around_and_four_nodes_on_either_side(random: Random) -> None:
     pair = random_pair(random)
     beside = random.randint(1, 4)
@@ -101,7 +100,7 @@ def test_a_place_shows_what_is_around_and_four_nodes_on_either_side(random: Rand
             ]
 
 
-@given(st.randoms(use_true_random=False))
+@given(RANDOMS)
 def test_matches(random: Random) -> None:
     pair = random_pair(random)
     npu, bench = pair.sides
@@ -130,7 +129,7 @@ def test_matches(random: Random) -> None:
             assert matches_below(connection, one.node, other.node) == below
 
 
-@given(st.randoms(use_true_random=False))
+@given(RANDOMS)
 def test_norms_are_those_of_the_first_output_that_has_one(random: Random) -> None:
     pair = random_pair(random)
     with written([pair]) as connection:
@@ -149,7 +148,7 @@ def test_norms_are_those_of_the_first_output_that_has_one(random: Random) -> Non
             np.testing.assert_array_equal(found, np.array(wanted, dtype=np.float64))
 
 
-@given(st.randoms(use_true_random=False))
+@given(RANDOMS)
 def test_columns_of_a_graph(random: Random) -> None:
     pair = random_pair(random)
     with written([pair]) as connection:
@@ -181,7 +180,7 @@ def test_columns_of_a_graph(random: Random) -> None:
                 assert not found.unmatched_reason.size
 
 
-@given(st.randoms(use_true_random=False))
+@given(RANDOMS)
 def test_one_name_in_all_ranks(random: Random) -> None:
     pairs = [random_pair(random, rank) for rank in range(3)]
     with written(pairs) as connection:
@@ -202,7 +201,7 @@ def test_one_name_in_all_ranks(random: Random) -> None:
                 assert wanted_places(connection, name, side) == found
 
 
-@given(st.randoms(use_true_random=False))
+@given(RANDOMS)
 def test_nodes_are_numbered_from_zero_to_the_last(random: Random) -> None:
     pair = random_pair(random)
     with written([pair]) as connection:
