@@ -1,20 +1,25 @@
 # "make help" lists what there is. Everything lands in .venv, .cache, build, dist and out.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+# Only what a recipe hands on as independent runs side by side, see "checks".
+ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
+endif
 
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
-# Twice quiet: errors only.
-PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=2 $(PY) -m pip
+# Twice quiet: errors only. What is never imported needs no compiling.
+PIP := PIP_NO_COMPILE=1 PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=2 $(PY) -m pip
 NPM := $(PY) scripts/node.py
-# Files run side by side, each as a whole: what a file builds serves all its tests.
+# Tests run side by side; an idle process takes half of what another has still to do.
 WORKERS ?= auto
+# Which planted faults are tried besides: commit is a seventh, chosen by the commit (tests/shares.py).
+PLANTED ?= none
 # Where nothing compiled is kept, each of some hundred processes compiles our modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-# In the order of tests/conftest.py: the longest first, that no worker waits for another at the end.
-PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist worksteal
+TIMES := out/tests.xml
 
 EXAMPLE := examples/llama
 DEMO := out/demo
@@ -49,14 +54,31 @@ typecheck: contract modules $(VENV)/.dev ## check types: mypy --strict, tsc
 	$(VENV)/bin/mypy
 	$(NPM) run typecheck
 
+.PHONY: checks
+checks: build modules $(VENV)/.dev
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target SIDE_BY_SIDE=1 \
+		typecheck lint test-frontend
+
 .PHONY: test
-test: lint typecheck test-frontend build $(VENV)/.dev ## every check but the exhaustive ones
-	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && $(PYTEST) -m "not slow"
+test: checks ## every check but the exhaustive ones (PLANTED=commit: as CI)
+	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && \
+		$(PYTEST) -m "not slow" --planted=$(PLANTED) --junitxml=$(TIMES)
+
+.PHONY: test-times
+test-times: $(PY) ## which files took longest when make test or test-all ran last
+	@$(PY) scripts/test_times.py $(TIMES)
 
 .PHONY: test-all
-test-all: lint typecheck test-frontend build $(VENV)/.dev ## everything continuous integration runs
+test-all: checks ## every check, before a large change is called done (an hour or more)
 	@scripts/install_servers
-	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && $(PYTEST)
+	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && $(PYTEST) --junitxml=$(TIMES)
+
+.PHONY: case
+case: build $(VENV)/.dev ## record a case of dumps (NAME=verdict/bags DUMPS="npu bench" WHY="what is right of it")
+	@test -n "$(NAME)" -a -n "$(DUMPS)" -a -n "$(WHY)" || { \
+		echo 'Say which: make case NAME=verdict/bags DUMPS="npu bench" WHY="what is right of it"' >&2; exit 1; }
+	@$(PY) -m tests.recorded.write $(NAME) $(DUMPS) --why "$(WHY)" \
+		$(if $(ARCHIVE),--archive $(ARCHIVE)) $(if $(OPTIONS),--options="$(OPTIONS)")
 
 FUZZ_SECONDS ?= 60
 .PHONY: fuzz
@@ -110,6 +132,11 @@ bench: build ## what a comparison costs, against the least that is possible (REF
 .PHONY: mutants
 mutants: build $(VENV)/.dev ## change the code in a sample of places; does a test notice? (SAMPLE=100 SEED=1)
 	$(PY) scripts/mutants.py --sample $(or $(SAMPLE),100) --seed $(or $(SEED),1)
+
+.PHONY: difference
+difference: build $(VENV)/.dev ## pairs whose verdict a change alters (BASE=commit PAIRS=folder TABLES=1)
+	@test -n "$(BASE)" || { echo "Say since when: make difference BASE=main" >&2; exit 1; }
+	@$(PY) scripts/difference.py $(BASE) $(if $(PAIRS),--pairs $(PAIRS)) $(if $(TABLES),--tables)
 
 .PHONY: screenshots
 screenshots: build $(VENV)/.dev ## take the pictures of the documentation again

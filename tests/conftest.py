@@ -20,6 +20,7 @@ import pytest
 from hypothesis import settings
 
 from msprobe_builder.command.main import main
+from tests import shares
 from tests.cases import QUICK, THOROUGH
 from tests.sharing import make_once, shared_folder
 
@@ -31,21 +32,43 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PAIR_ARCHIVES = REPOSITORY / "tests" / "data" / "pairs"
 START_SECONDS = 120
 
-# Files with a test of minutes: begun last, they would run alone at the end.
-LONG = ("faults/test_faults.py", "plugin/test_any_value.py", "reliability/test_killed.py")
-
 BuildDatabase = Callable[..., Path]
 StartTensorBoard = Callable[..., str]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--planted", choices=shares.CHOICES, help=shares.__doc__)
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Generated inputs are few where exhaustive tests are left out."""
-    settings.load_profile(QUICK if "not slow" in config.option.markexpr else THOROUGH)
+    """Generated inputs are few, and no planted cases, where exhaustive tests are left out."""
+    # Several tests run at once; threads that wait for one another take most of the time.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    is_quick = "not slow" in config.option.markexpr
+    settings.load_profile(QUICK if is_quick else THOROUGH)
+    if config.option.planted is None:
+        config.option.planted = shares.NONE if is_quick else shares.ALL
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        config.pluginmanager.register(shares.Shares(config.option.planted))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first."""
-    items.sort(key=lambda item: not item.path.as_posix().endswith(LONG))
+def pytest_report_header(config: pytest.Config) -> str:
+    return shares.described(config.option.planted)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the planted cases that are not chosen."""
+    tried = [shares.is_tried(item, config.option.planted) for item in items]
+    left_out = [item for item, is_in in zip(items, tried, strict=True) if not is_in]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item, is_in in zip(items, tried, strict=True) if is_in]
+
+
+@pytest.fixture
+def record_share(record_property: Callable[[str, object], None]) -> shares.RecordShare:
+    """Count a planted case: record_share(kind, is_right=...)."""
+    return shares.counter(record_property)
 
 
 @pytest.fixture(scope="session")

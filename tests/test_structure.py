@@ -92,7 +92,7 @@ PARTS_MAY_IMPORT = {
 PARTS = {
     "msprobe_builder.merge": ["ranks", "flow", "values", "join"],
     "msprobe_builder.align": ["evidence", "pairing", "groups", "contradictions"],
-    "msprobe_builder.verdict": ["differences", "roles", "doubts", "ruling"],
+    "msprobe_builder.verdict": ["differences", "roles", "explanations", "ruling"],
 }
 
 

@@ -18,7 +18,7 @@ from msprobe_builder.align.evidence.words import Words
 from msprobe_builder.align.groups.find import find_groups
 from msprobe_builder.align.groups.members import backward_groups, with_modules
 from msprobe_builder.align.pairing.across import pair_across
-from msprobe_builder.align.pairing.alike import one_code, same_code
+from msprobe_builder.align.pairing.alternating_passes import in_one_round
 from msprobe_builder.align.pairing.anchors import (
     Aligned,
     Candidates,
@@ -26,22 +26,22 @@ from msprobe_builder.align.pairing.anchors import (
     leaves,
     modules_of_leaves,
 )
+from msprobe_builder.align.pairing.backward import pair_backward
 from msprobe_builder.align.pairing.by_flow import by_flow, take_back_moved
 from msprobe_builder.align.pairing.edges import Edges, Kinds
 from msprobe_builder.align.pairing.inside import Lists, pair_inside
 from msprobe_builder.align.pairing.kept import let_go_of_collections, stays, with_content
 from msprobe_builder.align.pairing.pairs import Pairs, note
+from msprobe_builder.align.pairing.repeated_calls import one_code, same_code
 from msprobe_builder.align.pairing.results import (
     pair_by_ends,
     take_back_other_results,
     take_back_other_values,
     with_first_results,
 )
-from msprobe_builder.align.pairing.rounds import in_one_round
 from msprobe_builder.align.pairing.same import pair_same
 from msprobe_builder.align.pairing.surroundings import surroundings
 from msprobe_builder.align.pairing.twins import modules_apart
-from msprobe_builder.align.pairing.way_back import pair_way_back
 from msprobe_builder.align.pairing.weights import (
     both_kinds,
     contradicted,
@@ -184,7 +184,7 @@ def _grouped(
     sides = (pairs.npu, pairs.partner), (pairs.bench, pairs.back)
     is_complete = not all((is_leaf(side) & (partner < 0)).any() for side, partner in sides)
     if is_complete and pairs.known.trust.equal:
-        pair_way_back(pairs)
+        pair_backward(pairs)
         return []
     flow, other_flow = flow_of(pairs.npu, table), flow_of(pairs.bench, other)
     if by_flow(pairs, flow, other_flow, operators, is_complete=is_complete):
@@ -192,11 +192,11 @@ def _grouped(
             pairs.take_back(node)
         pair_by_ends(pairs, *results, operators)
     if is_complete:
-        pair_way_back(pairs)
+        pair_backward(pairs)
         return []
     groups = with_modules(pairs, find_groups(pairs, flow, other_flow), flow, other_flow)
     take_back_moved(pairs, flow, other_flow, operators, groups)
-    pair_way_back(pairs)
+    pair_backward(pairs)
     return groups + backward_groups(pairs, groups, flow, other_flow)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.align.evidence.exchanged import exchanged_places
 from msprobe_builder.align.evidence.sites import Sites, at_other_sites, shared_sites
-from msprobe_builder.align.evidence.traded import traded_places
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.graph.side import Side
 from msprobe_builder.match.matching import Alignment, Told
@@ -34,7 +34,7 @@ def align_rest(
     same_site = (partner >= 0) & (site > 0) & (site == other_site[partner])
     elsewhere = (partner >= 0) & at_other_sites(site, other_site[partner])
     # The same line that puts out something else has another fault than its place.
-    elsewhere |= ~same_site & traded_places(npu, bench, outline, other_outline, partner)
+    elsewhere |= ~same_site & exchanged_places(npu, bench, outline, other_outline, partner)
     elsewhere &= ~asked
     if _is_settled(npu, bench, partner) and not elsewhere.any():
         return Alignment(partner, np.zeros(len(partner), dtype=np.int64), np.zeros(len(partner)))
@@ -44,7 +44,7 @@ def align_rest(
     found = align_by_evidence(npu, bench, outline, other_outline, partner, asked, texts, sites)
     if told is None:
         return found
-    from msprobe_builder.align.told import with_told
+    from msprobe_builder.align.from_other_ranks import with_told
 
     return with_told(found, npu, bench, told)
 

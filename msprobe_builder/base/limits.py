@@ -1,4 +1,4 @@
-"""Every bound on what the builder takes from outside; docs/reliability.md lists them."""
+"""Every bound on what the builder takes from outside; docs/design/reliability.md lists them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The history of the schema: what each version added, and how a file of an older one catches up.
 
 A file is read as it is (:func:`read_as_current`), without writing to it or copying it, or it is
-brought up to date for good (:func:`migrate`). docs/database.md says how to add a step.
+brought up to date for good (:func:`migrate`). docs/design/database.md says how to add a step.
 """
 
 from __future__ import annotations

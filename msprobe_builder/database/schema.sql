@@ -1,4 +1,4 @@
--- Schema of a .vis.db file. Every column is explained in docs/database.md, every version in
+-- Schema of a .vis.db file. Every column is explained in docs/design/database.md, every version in
 -- migrations.py. layout.py puts the metrics of base/codes.py where a comment says "metrics".
 PRAGMA application_id = 0x4D535042; -- "MSPB"
 

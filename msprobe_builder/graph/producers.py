@@ -96,22 +96,22 @@ def _checksums(table: ParameterTable) -> list[Int]:
     return [result]
 
 
-def through_wrappers(part: Part, producer: Int, lone: NDArray[np.bool_]) -> Int:
-    """The producers once more, looking through modules that merely hand on, of the ``lone`` nodes.
+def through_wrappers(part: Part, producer: Int, unmatched: NDArray[np.bool_]) -> Int:
+    """The producers once more, looking through ``unmatched`` modules that merely hand on.
 
     A wrapper that one side alone has makes nothing: what it hands in comes from where it had it,
     what it hands out from the call inside. A module whose calls one side alone makes, too, is no
     wrapper.
     """
     table = part.table
-    chosen = (lone & part.calls.is_module)[table.node]
+    chosen = (unmatched & part.calls.is_module)[table.node]
     given = table.section == Section.INPUT
     settled = np.arange(len(table) + 1, dtype=np.int32)
     settled[-1] = -1
     # An output comes from a module further inside, an input from what has ended before.
     for row in np.flatnonzero(chosen & (table.section == Section.OUTPUT))[::-1].tolist():
         inner = settled[producer[row]]
-        if inner >= 0 and not lone[table.node[inner]]:
+        if inner >= 0 and not unmatched[table.node[inner]]:
             settled[row] = inner
     for row in np.flatnonzero(chosen & given).tolist():
         settled[row] = settled[producer[row]]

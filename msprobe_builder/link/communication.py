@@ -39,7 +39,7 @@ def link_ranks(calls: list[Call], ranks: Sequence[int], side: int, step: int) ->
         (
             "warning",
             "Communication calls have no counterpart on a rank that should take part.",
-            _names(found.lonely),
+            _names(found.unmatched),
         ),
         (
             "info",

@@ -40,7 +40,7 @@ class Pairing:
     """Links, and the calls that found no partner: why depends on the dump or on the run."""
 
     links: list[Link] = field(default_factory=list)
-    lonely: list[Call] = field(default_factory=list)  # the other rank is there, its call is not
+    unmatched: list[Call] = field(default_factory=list)  # the other rank is there, its call is not
     absent: list[Call] = field(default_factory=list)  # the other rank is not in the dump
     unreadable: list[Call] = field(default_factory=list)  # the arguments do not say who it is
 
@@ -95,19 +95,19 @@ def _pair_messages(calls: list[Call], ranks: tuple[int, ...], result: Pairing) -
             result.links.append(_delivered(send, receive))
         for send in sent[len(received) :]:
             left.setdefault(key[1:], []).append(send)
-        result.lonely += [message.call for message in received[len(sent) :]]
+        result.unmatched += [message.call for message in received[len(sent) :]]
     for received in receives.values():
-        result.lonely += [message.call for message in received]
+        result.unmatched += [message.call for message in received]
     for message in from_anyone:
         candidates = left.get((message.call.rank, message.group, message.tag), [])
         if not candidates:
-            result.lonely.append(message.call)
+            result.unmatched.append(message.call)
             continue
         equal = (i for i, send in enumerate(candidates) if _same(send.leaf, message.leaf))
         send = candidates.pop(next(equal, 0))  # the one with the same data, else the first
         result.links.append(_delivered(send, message))
     for sent in left.values():
-        result.lonely += [message.call for message in sent]
+        result.unmatched += [message.call for message in sent]
 
 
 def _messages(call: Call, ranks: tuple[int, ...]) -> Iterable[tuple[Role, _Message]]:
@@ -166,7 +166,7 @@ def _pair_collectives(calls: list[Call], ranks: tuple[int, ...], result: Pairing
             else:
                 _link_root(together, members, root, result)
             if len(together) < len(expected):
-                result.lonely += together
+                result.unmatched += together
             if expected != set(members) | by_rank.keys():
                 result.absent += together
 

@@ -215,7 +215,7 @@ def _parts(
 
 def _stages(clues: Clues, rank_size: int, read: Callable[[int], Side]) -> tuple[int | None, str]:
     """The number of stages and how it is known, or None and why it is not."""
-    # The way back of a ring is recorded behind the attention, but goes between the same ranks.
+    # The backward pass of a ring is recorded behind the attention, but goes between the same ranks.
     peers = sorted(peer for peer in clues.peers - clues.ring if 0 < peer < rank_size)
     if peers:
         if rank_size % peers[0]:

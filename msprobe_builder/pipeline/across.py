@@ -7,16 +7,16 @@ from dataclasses import replace
 
 from msprobe_builder.base.codes import Strength
 from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.database.read.all_ranks import read_all_ranks
 from msprobe_builder.database.read.graphs import read_graphs
-from msprobe_builder.database.read.hearing import read_hearing
 from msprobe_builder.database.read.meta import read_task
 from msprobe_builder.database.read.surroundings import Known, read_surroundings
 from msprobe_builder.database.write.verdict import write_ruling
 from msprobe_builder.dump.task import Task
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.ruling.across import Ruling, apart, judge_across
+from msprobe_builder.verdict.ruling.all_ranks import AllRanks
 from msprobe_builder.verdict.ruling.conclusion import UNDECIDED, lacks_numbers
-from msprobe_builder.verdict.ruling.heard import Hearing
 from msprobe_builder.verdict.ruling.next_dump import SHOWN, earlier_dump, next_dump, steps_before
 
 _WEIGHTS = Cause.WEIGHTS.name.lower()  # most differ: the fault lies before the step
@@ -52,14 +52,14 @@ def link_communication(connection: sqlite3.Connection) -> list[Diagnostic]:
 
 def settle_verdict(connection: sqlite3.Connection) -> None:
     """Bring the verdicts on single steps and ranks together; nothing where there is none."""
-    hearing = read_hearing(connection)
-    if not hearing.places:
+    all_ranks = read_all_ranks(connection)
+    if not all_ranks.places:
         return
-    ruling = judge_across(hearing)
-    write_ruling(connection, hearing, ruling, _proposal(connection, hearing, ruling))
+    ruling = judge_across(all_ranks)
+    write_ruling(connection, all_ranks, ruling, _proposal(connection, all_ranks, ruling))
 
 
-def _proposal(connection: sqlite3.Connection, hearing: Hearing, ruling: Ruling) -> str | None:
+def _proposal(connection: sqlite3.Connection, all_ranks: AllRanks, ruling: Ruling) -> str | None:
     """JSON of what to record next."""
     known: Known = {}
     if not ruling.standing:
@@ -70,7 +70,7 @@ def _proposal(connection: sqlite3.Connection, hearing: Hearing, ruling: Ruling) 
         return None if whole is None else earlier_dump(whole, [first.step], None)
     best = ruling.standing[0]
     if best.cause == _WEIGHTS:
-        found = steps_before(best.step, [place.step for place in hearing.places])
+        found = steps_before(best.step, [place.step for place in all_ranks.places])
         whole = read_surroundings(connection, best.node_id, known, is_outside=True)
         return None if found is None or whole is None else earlier_dump(whole, *found)
     if best.cause == _OUTSIDE:

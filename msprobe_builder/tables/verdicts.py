@@ -2,7 +2,7 @@
 
 The documented limits are absolute, so they reject what is equal to five digits but large, and
 pass what is small and wrong; ours are relative to the largest number of the two tensors.
-docs/tables.md lists every difference.
+docs/design/tables.md lists every difference.
 """
 
 from __future__ import annotations

@@ -92,9 +92,9 @@ def compare_monitors(first: Path, second: Path, tolerance: float = TOLERANCE) ->
     if not both:
         raise UsageError(f"{first} and {second} have no rank in common.")
     notes = []
-    lonely = sorted(ours.keys() ^ theirs.keys())
-    if lonely:
-        notes.append(f"Only one of the runs has rank {', '.join(map(str, lonely[:8]))}.")
+    unmatched = sorted(ours.keys() ^ theirs.keys())
+    if unmatched:
+        notes.append(f"Only one of the runs has rank {', '.join(map(str, unmatched[:8]))}.")
     read = [(rank, read_rank(ours[rank]), read_rank(theirs[rank])) for rank in both]
     pairs = [_pair(*one) for one in read if all(len(values.step) for values in one[1:])]
     pairs = [pair for pair in pairs if len(pair.step)]

@@ -136,7 +136,7 @@ def _add_verdict(message: pb.DatabaseFile, content: Summary) -> None:
             evidence=node.suspect.evidence,
             error=node.suspect.error,
             expected=node.suspect.expected,
-            heirs=node.suspect.heirs,
+            heirs=node.suspect.followers,
             source=node.suspect.source or "",
             command=node.suspect.command or "",
         )

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from msprobe_builder import BuildConfig, build
-from msprobe_builder.align.told import with_told
+from msprobe_builder.align.from_other_ranks import with_told
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import format_name, parse_name
 from msprobe_builder.dump.source import InMemoryDump

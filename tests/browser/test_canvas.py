@@ -98,7 +98,7 @@ def point(frame: Frame, row: dict[str, Any]) -> tuple[float, float]:
     return box["x"] + row["x"] + row["width"] / 2, box["y"] + row["y"] + row["height"] / 2
 
 
-def heard(frame: Frame) -> list[Any]:
+def answered(frame: Frame) -> list[Any]:
     told: list[Any] = json.loads(frame.evaluate("JSON.stringify(window.heard.splice(0))"))
     return told
 
@@ -131,7 +131,7 @@ def test_a_node_is_pulled_to_one_of_the_other_side(frame: Frame, page: Page) -> 
         "bench": {"side": BENCH, "index": bench["index"]},
     }
     # The view tells of the selection made above when its glide has ended.
-    told = [event for event in heard(frame) if event[1].get("origin") != "program"]
+    told = [event for event in answered(frame) if event[1].get("origin") != "program"]
     assert told == [["match-drop", pair]]
 
 
@@ -144,11 +144,11 @@ def test_pulling_ends_with_escape(frame: Frame, page: Page) -> None:
     page.keyboard.press("Escape")
     page.mouse.up()
     page.keyboard.up("Alt")
-    assert heard(frame) == []
+    assert answered(frame) == []
 
 
 def picked(frame: Frame) -> list[Any]:
-    return [event for event in heard(frame) if event[0] == "pick"]
+    return [event for event in answered(frame) if event[0] == "pick"]
 
 
 def test_the_next_click_picks_a_node_without_match(frame: Frame, page: Page) -> None:

@@ -38,7 +38,7 @@ def test_a_provocation_is_heard(
     plugin.locator("body").evaluate(f"async () => {{ {provocation}; }}")
     # What it set off is reported while later requests are answered.
     for _ in range(ANSWERS):
-        if any(complaint in heard for heard in watch.complaints()):
+        if any(complaint in answered for answered in watch.complaints()):
             return
         plugin.locator("body").evaluate("() => fetch('catalog').then(() => undefined)")
     pytest.fail(f"not heard: {complaint}; heard: {watch.complaints()}")

@@ -19,13 +19,13 @@ class Watch:
     """A page and what was heard from it."""
 
     page: Page
-    heard: list[str] = field(default_factory=list)
+    answered: list[str] = field(default_factory=list)
     hosts: set[str] = field(default_factory=set)
 
     def complaints(self) -> list[str]:
         own_host = urlsplit(self.page.url).netloc
         others = sorted(self.hosts - {own_host})
-        return [*self.heard, *(f"request to another host: {host}" for host in others)]
+        return [*self.answered, *(f"request to another host: {host}" for host in others)]
 
 
 def watched_page(context: BrowserContext) -> Watch:
@@ -35,7 +35,7 @@ def watched_page(context: BrowserContext) -> Watch:
 
     def on_console(message: ConsoleMessage) -> None:
         if message.type == "error":
-            watch.heard.append(f"console: {message.text} ({message.location['url']})")
+            watch.answered.append(f"console: {message.text} ({message.location['url']})")
 
     def on_request(request: Request) -> None:
         address = urlsplit(request.url)
@@ -44,10 +44,10 @@ def watched_page(context: BrowserContext) -> Watch:
 
     def on_response(response: Response) -> None:
         if response.status >= 400:
-            watch.heard.append(f"response: {response.status} {response.url}")
+            watch.answered.append(f"response: {response.status} {response.url}")
 
     watch.page.on("console", on_console)
-    watch.page.on("pageerror", lambda error: watch.heard.append(f"page error: {error}"))
+    watch.page.on("pageerror", lambda error: watch.answered.append(f"page error: {error}"))
     watch.page.on("request", on_request)
     watch.page.on("response", on_response)
     return watch

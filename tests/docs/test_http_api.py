@@ -1,4 +1,4 @@
-"""docs/http-api.md names every route, parameter and problem, and its examples work."""
+"""docs/design/http-api.md names every route, parameter and problem, and its examples work."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tb_graph_ascend.http import answers
 from tb_graph_ascend.problems import STATUSES
 from tests.plugin.example import REPOSITORY, write_example, write_example_trend
 
-TEXT = (REPOSITORY / "docs" / "http-api.md").read_text(encoding="utf-8")
+TEXT = (REPOSITORY / "docs" / "design" / "http-api.md").read_text(encoding="utf-8")
 SOURCES = {path: path.read_text("utf-8") for path in Path(plugin.__file__).parent.rglob("*.py")}
 
 READERS = {

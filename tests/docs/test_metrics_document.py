@@ -1,4 +1,4 @@
-"""docs/metrics.md against the code: names, edge cases, ranges and colours."""
+"""docs/metrics.md and docs/design/metrics.md against the code: names, edge cases, colours."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from msprobe_builder.metrics.grading import PROFILES
 from msprobe_builder.metrics.statistics import statistic_errors
 from msprobe_builder.metrics.tensor_file import PIECE, StoredTensor
 
-TEXT = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text("utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+TEXT = "".join((DOCS / name).read_text("utf-8") for name in ("metrics.md", "design/metrics.md"))
 # Metrics of the user's document beside those that hold numbers.
 FLAGS = ("md5_equal", "requires_grad_equal", "error")
 

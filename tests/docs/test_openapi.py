@@ -1,4 +1,4 @@
-"""docs/openapi.json describes every route, and what it describes is answered as it says."""
+"""docs/design/openapi.json describes every route, and what it describes is answered as it says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from werkzeug.exceptions import NotFound
 from tb_graph_ascend import plugin
 from tests.plugin.example import REPOSITORY, write_example, write_example_trend
 
-DOCUMENT: dict[str, Any] = json.loads((REPOSITORY / "docs" / "openapi.json").read_text("utf-8"))
+DOCUMENT: dict[str, Any] = json.loads(
+    (REPOSITORY / "docs" / "design" / "openapi.json").read_text("utf-8")
+)
 # Of each operation; what is sent follows from the document, not from what failed before.
 SETTINGS = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
 PREFIX = "/data/plugin/graph_ascend"

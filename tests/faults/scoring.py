@@ -32,7 +32,8 @@ from tests.faults.eighteenth_cases import eighteenth, eighteenth_otherwise
 from tests.faults.kept_cases import fifteenth, fifteenth_otherwise
 from tests.faults.later_cases import fourteenth
 from tests.faults.nineteenth_cases import nineteenth, nineteenth_otherwise
-from tests.faults.record import OUTSIDE, run
+from tests.faults.record import OUTSIDE
+from tests.faults.recordings import recorded
 from tests.faults.seventeenth_cases import seventeenth, seventeenth_otherwise
 from tests.faults.sixteenth_cases import sixteenth, sixteenth_otherwise
 from tests.faults.twentieth_cases import twentieth, twentieth_apart, twentieth_otherwise
@@ -71,7 +72,7 @@ class Score:
 
 def score(case: Case, folder: Path) -> Score:
     """Record a case, build it, and look up who is accused."""
-    truth = run(case, folder)
+    truth = recorded(case, folder)
     config = BuildConfig(folder / "npu" / "dump", folder / "bench" / "dump")
     result = build(config, folder / "out", workers=1)
     with opened(result.path) as connection:

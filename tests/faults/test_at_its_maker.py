@@ -30,7 +30,7 @@ def test_a_call_that_is_missing_before_an_idle_cast_is_named(tmp_path: Path) -> 
 
 
 class _Bent(torch.autograd.Function):
-    """What it needs on the way back is computed there, by calls that are recorded."""
+    """What it needs in the backward pass is computed there, by calls that are recorded."""
 
     @staticmethod
     def forward(ctx, x):

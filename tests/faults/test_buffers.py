@@ -91,7 +91,7 @@ class Twice(nn.Module):
 
 
 def test_of_modules_alone_a_gradient_that_sums_up_two_uses_accuses_neither(tmp_path: Path) -> None:
-    """It stands at the use that comes first on the way back, whose own part is right."""
+    """It stands at the use that comes first in the backward pass, whose own part is right."""
     verdict = judged(tmp_path, Twice(3.0), Twice(1.0), level="L0")
     assert [(one.node, one.cause) for one in verdict.suspects] == [
         ("Module.used.Linear.backward.0", "unrecorded")

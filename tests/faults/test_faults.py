@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,9 +19,7 @@ from tests.faults.case import (
     SAME,
     Case,
 )
-from tests.faults.cases import developed, held_out
 from tests.faults.scoring import score
-from tests.faults.unseen_cases import thirteenth, twelfth
 
 FEW = [
     Case("llama", "attention_scale", 1, kind=SAME),
@@ -72,8 +68,6 @@ CONTROLS = [
     Case("braided", None, kind=NOISE, seed=2790),  # eigenvectors of another sign
     Case("unmasked", "equal_blocks", kind=HALF, seed=2762),
 ]
-# Share of cases in which the best suspect is the culprit.
-AIMS = {SAME: 0.97, NOISE: 0.95, HALF: 0.90}
 
 
 @pytest.mark.parametrize("case", FEW, ids=lambda case: case.name)
@@ -180,21 +174,3 @@ def test_a_cast_that_one_side_alone_has_is_named(tmp_path: Path) -> None:
     assert found.place == 1
     first = found.verdict.suspects[0]
     assert (first.node.partition(".")[2].partition(".")[0], first.cause) == ("half", "extra")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", [developed, held_out, twelfth, thirteenth])
-def test_all_cases(part: Callable[[], list[Case]], tmp_path: Path) -> None:
-    cases = part()
-    right: Counter[str] = Counter()
-    faults: Counter[str] = Counter()
-    accused = []
-    for number, case in enumerate(cases):
-        found = score(case, tmp_path / str(number))
-        if case.fault is None:
-            accused += [case.name] if found.is_strong else []
-            continue
-        faults[case.kind] += 1
-        right[case.kind] += found.place == 1
-    assert not accused
-    assert all(right[kind] / count >= AIMS[kind] for kind, count in faults.items()), right

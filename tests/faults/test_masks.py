@@ -54,7 +54,7 @@ class Larger(TorchDispatchMode):
 
 
 def test_the_evidence_shows_what_the_mask_leaves(tmp_path: Path) -> None:
-    """The norm is that of the filler, of which every type has another."""
+    """The norm is that of the mask value, of which every type has another."""
     first = judged(tmp_path, Hidden(torch.bfloat16), Hidden(torch.float32), Larger()).suspects[0]
     assert first.node == "Tensor.__add__.0.forward"
     assert " has max " in first.evidence

@@ -19,7 +19,7 @@ from tests.faults.planting import fault
 from tests.faults.record import prepared
 from tests.faults.scoring import score
 
-# What the size may be off by, as docs/verdict.md tells: what modules call is a guess at L0.
+# What the size may be off by, as docs/design/verdict.md tells: what modules call is a guess at L0.
 FACTOR = 1.6
 OF_MODULES = 2.5
 

@@ -35,7 +35,7 @@ class Biased(nn.Module):
 
 
 class Sliced(nn.Module):
-    """A product of which halves are treated otherwise, as rotary embeddings do."""
+    """A product of which half precision are treated otherwise, as rotary embeddings do."""
 
     def __init__(self) -> None:
         super().__init__()

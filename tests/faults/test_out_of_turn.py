@@ -1,4 +1,4 @@
-"""Calls of one tensor that look alike in halves, and were paired with each other's."""
+"""Calls of one tensor that look alike in half precision, and were paired with each other's."""
 
 from __future__ import annotations
 

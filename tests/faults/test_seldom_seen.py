@@ -199,7 +199,7 @@ class Judging(nn.Module):
 def test_a_gradient_of_what_is_used_inside_as_well_accuses_nobody(
     level: str, tmp_path: Path
 ) -> None:
-    """It is off from where the decoder's gradient is, which is later on the way back."""
+    """It is off from where the decoder's gradient is, which is later in the backward pass."""
     own = Judging()
 
     def wrong(_: nn.Module, given: Any, __: Any) -> tuple[Tensor]:

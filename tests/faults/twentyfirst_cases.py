@@ -177,7 +177,7 @@ EQUAL = [
 
 
 def twentyfirst() -> list[Case]:
-    """Faults, runs without any, and other formulas: all, every other with noise, all in halves."""
+    """Faults, controls and other formulas: all, every other with noise, all in bfloat16."""
     controls = [Case(name, None, seed=2590 + more) for name in OF_TWENTYFIRST for more in (0, 1)]
     faults = TWENTYFIRST + STEPS
     ways = [(SAME, faults), (NOISE, faults[::2]), (HALF, faults)]

@@ -198,7 +198,7 @@ EQUAL = [
 
 
 def twentysecond() -> list[Case]:
-    """Faults, runs without any, and other formulas: all, every other with noise, all in halves."""
+    """Faults, controls and other formulas: all, every other with noise, all in bfloat16."""
     controls = [Case(name, None, seed=2790 + more) for name in OF_TWENTYSECOND for more in (0, 1)]
     faults = TWENTYSECOND + STEPS
     ways = [(SAME, faults), (NOISE, faults[::2]), (HALF, faults)]

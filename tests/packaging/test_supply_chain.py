@@ -15,7 +15,7 @@ from tests.conftest import REPOSITORY
 LOCK = json.loads((REPOSITORY / "frontend_polymer" / "package-lock.json").read_text("utf-8"))
 PACKAGE = json.loads((REPOSITORY / "frontend_polymer" / "package.json").read_text("utf-8"))
 STATIC = REPOSITORY / "tb_graph_ascend" / "static"
-DOCUMENT = (REPOSITORY / "docs" / "dependencies.md").read_text(encoding="utf-8")
+DOCUMENT = (REPOSITORY / "docs" / "design" / "dependencies.md").read_text(encoding="utf-8")
 # Addresses in the bundle: names of XML and of licences, nothing that is ever asked for anything.
 KNOWN_HOSTS = {"www.w3.org", "polymer.github.io", "github.com"}
 NETWORK = r"sendBeacon|XMLHttpRequest|WebSocket|EventSource|RTCPeerConnection|importScripts"

@@ -14,7 +14,7 @@ from tb_graph_ascend.generated import graph_pb2 as pb
 from tests.conftest import BuildDatabase
 from tests.plugin.conftest import EXAMPLE, Ask, client_of, node
 
-# As docs/http-api.md lists them: each counts more than all that follow together.
+# As docs/design/http-api.md lists them: each counts more than all that follow together.
 REASONS = (
     "same_values",
     "same_name",

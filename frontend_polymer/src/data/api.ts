@@ -23,7 +23,7 @@ export type Change = keyof typeof Changes.method;
 /** What a message is made from. */
 type Fields<M extends DescMessage> = Omit<MessageShape<M>, '$typeName' | '$unknown'>;
 
-/** Parameters of a search by their names, as docs/http-api.md has them. */
+/** Parameters of a search by their names, as docs/design/http-api.md has them. */
 type Parameters = Readonly<Record<string, string | number>>;
 
 /** Names one graph in a request. */
@@ -87,7 +87,7 @@ export async function fetchGraph(
   return Graph.decode(await fetchBytes(fetch, routeUrl('skeleton', { ...key }), signal));
 }
 
-/** Nodes of all steps and ranks; `query` as docs/http-api.md has it. */
+/** Nodes of all steps and ranks; `query` as docs/design/http-api.md has it. */
 export async function fetchSearch(
   fetch: Fetch,
   query: Parameters,

@@ -135,7 +135,7 @@ function complete(
   record.stack = places.flatMap((place) => stacks?.frames[place] ?? []);
 }
 
-/** Differences and relative errors, as docs/metrics.md defines them. */
+/** Differences and relative errors, as docs/design/metrics.md defines them. */
 function restoreErrors({ npu, bench, comparison }: ParameterRow): void {
   if (!npu || !bench || !comparison) return;
   for (const name of STATISTICS) {

@@ -1,4 +1,4 @@
-// Where tensors come from and go, in a page without a server: the rules of docs/http-api.md.
+// Where tensors come from and go, in a page without a server: the rules of docs/design/http-api.md.
 
 import { create } from '@bufbuild/protobuf';
 import { CALL_ROLES, GRADES } from '../data/codes';

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.traits import Traits, has_values
-from msprobe_builder.align.pairing.alike import LOOP
 from msprobe_builder.align.pairing.pairs import Pairs
+from msprobe_builder.align.pairing.repeated_calls import LOOP
 from msprobe_builder.dump.names import Kind
 
 Int = NDArray[np.int64]

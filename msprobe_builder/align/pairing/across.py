@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.traits import Traits
-from msprobe_builder.align.pairing.alike import order_tells
 from msprobe_builder.align.pairing.anchors import by_micro_step, leaves
 from msprobe_builder.align.pairing.inside import pair_gap
 from msprobe_builder.align.pairing.pairs import Pairs
+from msprobe_builder.align.pairing.repeated_calls import order_tells
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.match.sequence import longest_increasing
 

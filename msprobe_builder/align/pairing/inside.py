@@ -12,10 +12,15 @@ from numpy.typing import NDArray
 from msprobe_builder.align.evidence.scores import IMPOSSIBLE, THRESHOLD, disagreeing, levels, scores
 from msprobe_builder.align.evidence.sites import at_other_sites
 from msprobe_builder.align.evidence.traits import Traits
-from msprobe_builder.align.pairing.alike import LOOP, exchangeable, order_tells, with_best_partners
 from msprobe_builder.align.pairing.anchors import align_leaves, by_micro_step
-from msprobe_builder.align.pairing.last import pair_last
+from msprobe_builder.align.pairing.fused_projections import pair_last
 from msprobe_builder.align.pairing.pairs import Pairs, note
+from msprobe_builder.align.pairing.repeated_calls import (
+    LOOP,
+    exchangeable,
+    order_tells,
+    with_best_partners,
+)
 from msprobe_builder.align.pairing.sequences import clear, decide
 from msprobe_builder.align.pairing.unordered import (
     has_twins,
@@ -33,7 +38,7 @@ Bool = NDArray[np.bool_]
 
 _LARGEST = 1_000_000  # cells of a table of evidence; longer lists are aligned by equal calls
 _MOST_LIKELY = 5  # candidates of a node that stays open
-_PATIENCE = 8  # lists are aligned that often before all lonely modules are dissolved
+_PATIENCE = 8  # lists are aligned that often before all unmatched modules are dissolved
 _FAR_MORE = 1.5  # times the parameters that another module has
 _ALIKE = 5.0  # weight of pairs about which nothing is open
 _BLOCK, _MOST = 4, 0.75  # modules with weights that trade places as one, and least share of them
@@ -87,15 +92,15 @@ def pair_inside(
                     _pair_traded(pairs, a, b, depth, other_depth, other_calls=True)
                 _pair_equal(pairs, a, b)
                 _pair_moved(pairs, a, b, depth, other_depth)
-                lonely = _lonely(npu.side, a, pairs.partner)
-                other_lonely = _lonely(bench.side, b, pairs.back)
-                if not len(lonely) and not len(other_lonely):
+                unmatched = _unmatched(npu.side, a, pairs.partner)
+                other_unmatched = _unmatched(bench.side, b, pairs.back)
+                if not len(unmatched) and not len(other_unmatched):
                     break
                 _open_largest(
                     npu,
                     bench,
-                    lonely,
-                    other_lonely,
+                    unmatched,
+                    other_unmatched,
                     dissolved,
                     other_dissolved,
                     attempt >= _PATIENCE,
@@ -153,7 +158,7 @@ def _open_unequalled(pairs: Pairs, a: Int, b: Int, dissolved: Bool, other_dissol
     return bool(alone.any() or other_alone.any())
 
 
-def _lonely(side: Traits, a: Int, partner: Int) -> Int:
+def _unmatched(side: Traits, a: Int, partner: Int) -> Int:
     """The modules that found no partner."""
     is_module = side.outline.kind[a] == Kind.MODULE
     return np.asarray(a[is_module & (partner[a] < 0)])
@@ -168,7 +173,7 @@ def _open_largest(
     other_dissolved: Bool,
     everything: bool,
 ) -> None:
-    """Dissolve the lonely modules with most parameters, or of those without any, most calls.
+    """Dissolve the unmatched modules with most parameters, or of those without any, most calls.
 
     The counterparts of the smaller may stand inside the larger of the other side.
     """
@@ -325,7 +330,7 @@ def _pair_traded(
 ) -> None:
     """Match what is left of two lists across pairs, where it is far better than every other choice.
 
-    Modules are dissolved one after the other: what traded places with the content of one could
+    Modules are dissolved one after the other: what exchanged places with the content of one could
     not be seen before. With ``other_calls`` only calls of modules that have the same name.
     """
     i, j = np.flatnonzero(pairs.partner[a] < 0), np.flatnonzero(pairs.back[b] < 0)
@@ -368,28 +373,26 @@ def _pair_moved(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> N
     if weights[0][rows].sum() >= _MOST * least:
         chosen = np.zeros(score.shape, dtype=bool)
         chosen[rows, columns] = True
-        in_order = order_tells(pairs, a[i], b[j])
-        possible = chosen if pairs.known.one_code else None
         places = a[i], b[j], depth[i], other_depth[j]
-        pair_gap(pairs, *places, possible, in_order=in_order, chosen=chosen)
+        possible = chosen if pairs.known.one_code else None
+        pair_gap(pairs, *places, possible, in_order=order_tells(pairs, a[i], b[j]), chosen=chosen)
 
 
 def _pair_equal(pairs: Pairs, a: Int, b: Int) -> None:
     """Match modules left in two lists that alone take in and put out the same tensors.
 
-    Before they are dissolved: beside what traded places they stand in no gap together.
+    Before they are dissolved: beside what exchanged places they stand in no gap together.
     """
     if not pairs.known.trust.equal:
         return
-    a, b = _lonely(pairs.npu, a, pairs.partner), _lonely(pairs.bench, b, pairs.back)
+    a, b = _unmatched(pairs.npu, a, pairs.partner), _unmatched(pairs.bench, b, pairs.back)
     if not len(a) or not len(b) or len(a) * len(b) > _LARGEST:
         return
     grid = a[:, None], b[None, :]
     same = levels(pairs.npu.inputs, pairs.bench.inputs, *grid) == 2
     same &= levels(pairs.npu.outputs, pairs.bench.outputs, *grid) == 2
-    same &= (same.sum(axis=1) == 1)[:, None] & (same.sum(axis=0) == 1)
-    rows, columns = np.nonzero(same)
-    level = np.zeros(1, dtype=np.int64)
+    rows, columns = np.nonzero(same & (same.sum(axis=1) == 1)[:, None] & (same.sum(axis=0) == 1))
+    level = np.zeros(1, np.int64)
     for node, other in zip(a[rows].tolist(), b[columns].tolist(), strict=True):
         one, two = np.array([node]), np.array([other])
         weight = float(scores(pairs.npu, pairs.bench, one, two, level, level, pairs.known)[0, 0])

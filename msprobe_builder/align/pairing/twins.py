@@ -32,7 +32,7 @@ def trade_twins(pairs: Pairs, edges: Both, kinds: Kinds) -> int:
     """
     total = 0
     for _ in range(_ROUNDS):
-        traded = 0
+        exchanged = 0
         tried: set[tuple[int, int]] = set()
         claims = [*_claims(pairs, edges, kinds), *_told_by_takers(pairs, edges, kinds)]
         for i, j in claims:
@@ -45,9 +45,9 @@ def trade_twins(pairs: Pairs, edges: Both, kinds: Kinds) -> int:
                 _set(pairs, new, new)
                 for one in new:
                     pairs.evidence[one], pairs.weight[one] = Evidence.INSIDE, _WEIGHT
-                traded += len(new)
-        total += traded
-        if not traded:
+                exchanged += len(new)
+        total += exchanged
+        if not exchanged:
             break
     return total
 

@@ -7,8 +7,8 @@ the elements of the reference's tensor:
     mean       |n - b| / (norm / √elements)
     norm       |n - b| / norm
 
-A filler, an extreme a thousand times the other one such as the -3.4e38 of a mask, does not count
-as the largest element. Where the tensors themselves were compared it is ‖n - b‖ / ‖b‖, or the
+A mask value, an extreme a thousand times the other one such as the -3.4e38 of a mask, does not
+count as the largest element. Where the tensors themselves were compared it is ‖n - b‖ / ‖b‖, or the
 largest error of an element over the largest element. NaN on one side only is the worst there is.
 """
 

@@ -40,7 +40,7 @@ class Origin:
     cause: str
     evidence: str
     source: str
-    heirs: int
+    followers: int
     error: float | None
     expected: float | None
 
@@ -119,7 +119,7 @@ def _read_origin(connection: sqlite3.Connection, suspect_id: int) -> Origin | No
         cause=text(row[6]),
         evidence=text(row[7]),
         source=text(row[8]),
-        heirs=integer(row[9]),
+        followers=integer(row[9]),
         error=number(row[10]),
         expected=number(row[11]),
     )

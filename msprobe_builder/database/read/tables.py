@@ -167,7 +167,7 @@ def _query(table: Table, side: int) -> str:
     elif side == 0:
         query, columns = _TENSORS, _pair_columns()
     else:
-        query, columns = _LONE_TENSORS, _lone_columns()
+        query, columns = _LONE_TENSORS, _unmatched_columns()
     listed = ", ".join(f"{value} AS {name}" for name, value in columns.items())
     return query.replace("{columns}", listed)
 
@@ -196,7 +196,7 @@ def _pair_columns() -> dict[str, str]:
     }
 
 
-def _lone_columns() -> dict[str, str]:
+def _unmatched_columns() -> dict[str, str]:
     """The same columns for tensors that only the bench side has."""
     return {
         **dict.fromkeys(_pair_columns(), "NULL"),

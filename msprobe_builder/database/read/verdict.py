@@ -61,7 +61,7 @@ class Suspect:
     cause: str
     error: float | None
     expected: float | None
-    heirs: int
+    followers: int
     source: str | None
     evidence: str
     ranks: tuple[int, ...]  # of a merged model: those that are off, else all it came from
@@ -158,7 +158,7 @@ def _suspect(row: tuple[Any, ...]) -> Suspect:
         cause=text(row[8]),
         error=number(row[9]),
         expected=number(row[10]),
-        heirs=integer(row[11], 0, MAX_NODE),
+        followers=integer(row[11], 0, MAX_NODE),
         source=optional_text(row[12]),
         evidence=f"{text(row[13])}{_told_of_check(row)}",
         ranks=listed(row[14]),

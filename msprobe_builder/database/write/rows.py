@@ -57,7 +57,7 @@ def _parts(column: Any) -> Iterator[Any]:
 
 
 def clean(text: str) -> str:
-    """Text that SQLite can hold: lone surrogates, which JSON allows, become escapes."""
+    """Text that SQLite can hold: unmatched surrogates, which JSON allows, become escapes."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

@@ -9,7 +9,7 @@ import numpy as np
 from msprobe_builder.base.codes import CallRole
 from msprobe_builder.database.write.rows import OrNull, insert_rows
 from msprobe_builder.verdict.ruling.across import Ruling
-from msprobe_builder.verdict.ruling.heard import Hearing
+from msprobe_builder.verdict.ruling.all_ranks import AllRanks
 from msprobe_builder.verdict.ruling.judgement import Judgement
 
 
@@ -40,7 +40,7 @@ def write_judgement(connection: sqlite3.Connection, judgement: Judgement, nodes:
                 one.cause.name.lower(),
                 one.error,
                 one.expected,
-                one.heirs,
+                one.followers,
                 one.source,
                 one.evidence,
                 ",".join(map(str, one.ranks)) or None,
@@ -67,7 +67,7 @@ def write_judgement(connection: sqlite3.Connection, judgement: Judgement, nodes:
 
 
 def write_ruling(
-    connection: sqlite3.Connection, hearing: Hearing, ruling: Ruling, proposal: str | None
+    connection: sqlite3.Connection, all_ranks: AllRanks, ruling: Ruling, proposal: str | None
 ) -> None:
     """Store the verdict on the whole file, and what it changes of places and suspects.
 
@@ -79,9 +79,9 @@ def write_ruling(
     )
     connection.executemany(
         "UPDATE suspect SET strength = ?, evidence = ? WHERE suspect_id = ?",
-        [(one.strength, one.evidence, one.suspect_id) for one in hearing.accused if one.changed],
+        [(one.strength, one.evidence, one.suspect_id) for one in all_ranks.accused if one.changed],
     )
-    changed = [one for one in hearing.places if one.changed]
+    changed = [one for one in all_ranks.places if one.changed]
     connection.executemany(
         "UPDATE verdict SET conclusion = ?, sentence = ? WHERE step = ? AND rank = ?",
         [(one.conclusion, one.sentence, one.step, one.rank) for one in changed],

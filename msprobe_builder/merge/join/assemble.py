@@ -22,8 +22,8 @@ from msprobe_builder.graph.micro_steps import count_rounds
 from msprobe_builder.graph.provenance import with_places_of_origin
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree, extents, preorder, runs_collected
+from msprobe_builder.merge.join.micro_batches import FINAL
 from msprobe_builder.merge.join.naming import merged_names
-from msprobe_builder.merge.join.rounds import FINAL
 from msprobe_builder.merge.join.rows import merged_rows
 from msprobe_builder.merge.join.stages import MergedModel, MergedNode
 from msprobe_builder.merge.join.tied import without_tied_gradients

@@ -15,8 +15,8 @@ import numpy as np
 from msprobe_builder.dump.names import Direction, Kind, Name
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.join.layers import LayerNumbering, Piece, number_layers
+from msprobe_builder.merge.join.micro_batches import FINAL, Round, peer_calls, sort_top
 from msprobe_builder.merge.join.parameter_loops import Owner, Run, order_of, owners, runs
-from msprobe_builder.merge.join.rounds import FINAL, Round, peer_calls, sort_top
 from msprobe_builder.merge.join.sequence import common_subsequence, supersequence
 from msprobe_builder.merge.join.tied_weights import tied_modules
 from msprobe_builder.merge.ranks.part import StageGraph

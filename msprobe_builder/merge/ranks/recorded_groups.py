@@ -95,7 +95,7 @@ def _is_along(places: Sequence[Mapping[str, int]], sizes: Mapping[str, int]) -> 
 def _sent_outside(side: Side, *, ring: bool) -> str | None:
     """The first call outside of all modules that sends to, or gets from, one other rank.
 
-    Ranks of a ring send within attention, but on the way back it may not be known where.
+    Ranks of a ring send within attention, but in the backward pass it may not be known where.
     """
     tree = side.tree
     for node, name in enumerate(tree.parsed):

@@ -172,7 +172,7 @@ def _counted(side: Side, call: int | str, texts: Texts) -> float | None:
 
 
 def _given_back(side: Side, call: int | str) -> float | None:
-    """The gradient that a call is handed on the way back, if it is one number."""
+    """The gradient that a call is handed in the backward pass, if it is one number."""
     names = side.tree.names
     name = names[call] if isinstance(call, int) else call
     back = name.removesuffix(".forward") + ".backward"

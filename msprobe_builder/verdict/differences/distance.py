@@ -19,7 +19,7 @@ Below the smallest normal number of a type its numbers are equally far apart, so
 moves an element by half of that distance, however small it is: of float16 by 2⁻²⁵, which is all of
 it where gradients are that small.
 
-A filler, such as the lowest number of a type in a mask, is left out, and so is what it dominates.
+A mask value, such as the lowest number of a type, is left out, and so is what it dominates.
 Truth values beside numbers, as masks of two kernels are, are equal or not known: they may say the
 same in other numbers.
 
@@ -71,7 +71,7 @@ class Distances:
     coarsest: float  # unit of the coarsest type among pairs of unequal types, 0 without any
     altered: Bool  # other bits, though the statistics are the same
     by_sum: Bool  # a checksum alone tells
-    visible: Float  # where one extreme is a filler, so that the norm is, the size of the other
+    visible: Float  # where one extreme is a mask value, so that the norm is, the size of the other
 
 
 def distances(
@@ -128,7 +128,7 @@ def _of_statistics(
     normalised: Bool,
     whole: Bool,
 ) -> tuple[Float, Bool, Bool, Float]:
-    """Error, whether one side alone broke, whether it tells anything, and size beside a filler."""
+    """Error, whether one side alone broke, whether it tells anything, size beside a mask value."""
     rows, others = comparisons.pairs.npu[block], comparisons.pairs.bench[block]
     n, b = npu.statistics[:, rows], bench.statistics[:, others]
     bits = (1 << np.arange(4))[:, None]
@@ -140,15 +140,15 @@ def _of_statistics(
         finite = known & np.isfinite(n) & np.isfinite(b)
         weight = weights(elements)
         unit = np.stack([extreme, extreme, root * weight, b[_NORM] * weight])
-        # An infinite filler leaves the other extreme as the only size there is.
+        # An infinite mask value leaves the other extreme as the only size there is.
         other = np.where(np.isfinite(b[_MAX]), np.abs(b[_MAX]), np.abs(b[_MIN]))
         unit[:2] = np.where(np.isfinite(extreme), unit[:2], other)
         # Of a type without norm, bool and complex, the extremes are the size.
         unit[_MEAN] = np.where(np.isfinite(unit[_MEAN]), unit[_MEAN], unit[_MAX])
         said = finite.copy()
-        filler = fillers(n, b, elements)
+        mask_value = mask_values(n, b, elements)
         for one, other in ((_MIN, _MAX), (_MAX, _MIN)):
-            filled = filler[one]
+            filled = mask_value[one]
             said[:, filled] = False
             said[other, filled] = np.isfinite(n[other, filled])
             unit[other, filled] = np.abs(b[other, filled])
@@ -170,11 +170,11 @@ def _of_statistics(
     with np.errstate(all="ignore"):
         worst = np.fmax.reduce(error, axis=0)
     measured = _measured(comparisons, block, b, extreme, normalised)
-    measured[filler.any(axis=0)] = np.nan  # of what a mask fills the distance is that of fillers
+    measured[mask_value.any(axis=0)] = np.nan  # masked elements tell the mask value's distance
     worst = np.where(np.isnan(measured), worst, np.fmax(measured, error[_NORM]))
     worst = np.where(broken, WORST, np.minimum(worst, WORST))
     informative = (np.isfinite(error).sum(axis=0) > 1) & (b[_MAX] != b[_MIN])
-    return worst, broken, informative, visible_size(b, filler)
+    return worst, broken, informative, visible_size(b, mask_value)
 
 
 def _added_up_otherwise(n: Float, b: Float, elements: Float) -> Bool:
@@ -205,25 +205,25 @@ def _is_hidden(low: Float) -> Bool:
     return np.asarray(low <= -_LOWEST, dtype=bool)
 
 
-def fillers(n: Float, b: Float, elements: Float) -> Bool:
+def mask_values(n: Float, b: Float, elements: Float) -> Bool:
     """Which of max and min, of shape (2, k), are constants far beyond the other one.
 
     ``n`` and ``b`` are max, min, mean and norm of k pairs. Only the other extreme tells anything
-    then: norm and mean are made of the filler, which differs from type to type. What is nowhere
-    below 0, such as squares, has a maximum as far beyond its minimum: that is no filler.
+    then: norm and mean are made of the mask value, which differs from type to type. What is nowhere
+    below 0, such as squares, has a maximum as far beyond its minimum: that is no mask value.
     """
     found = np.zeros((2, n.shape[1]), dtype=bool)
     with np.errstate(all="ignore"):
-        for filler, other in ((_MIN, _MAX), (_MAX, _MIN)):
+        for mask_value, other in ((_MIN, _MAX), (_MAX, _MIN)):
             far, far_there = (
-                (np.abs(one[filler]) > _FILLER * np.abs(one[other]))
-                & (np.abs(one[filler]) >= _FILLER)
+                (np.abs(one[mask_value]) > _FILLER * np.abs(one[other]))
+                & (np.abs(one[mask_value]) >= _FILLER)
                 for one in (n, b)
             )
-            alike = np.abs(n[filler] - b[filler]) <= np.abs(b[filler]) / 64
+            alike = np.abs(n[mask_value] - b[mask_value]) <= np.abs(b[mask_value]) / 64
             # Each side may fill with a number of its own.
-            own = (far | far_there) & _is_hidden(n[filler]) & _is_hidden(b[filler])
-            found[filler] = (far_there & alike) | own
+            own = (far | far_there) & _is_hidden(n[mask_value]) & _is_hidden(b[mask_value])
+            found[mask_value] = (far_there & alike) | own
     maxima = np.flatnonzero(found[_MAX])
     for one in (n, b) if len(maxima) else ():
         found[_MAX, maxima] &= _is_one_number(one[:, maxima], elements[maxima])
@@ -239,10 +239,10 @@ def _is_one_number(statistics: Float, elements: Float) -> Bool:
         return np.asarray(~(off > times / 16 + elements * smallest / largest))
 
 
-def visible_size(statistics: Float, filler: Bool) -> Float:
-    """The size of what a mask leaves to be seen, NaN of tensors without a filler."""
-    extreme = np.abs(np.where(filler[_MIN], statistics[_MAX], statistics[_MIN]))
-    return np.where(filler.any(axis=0), extreme, np.nan)
+def visible_size(statistics: Float, mask_value: Bool) -> Float:
+    """The size of what a mask leaves to be seen, NaN of tensors without a mask value."""
+    extreme = np.abs(np.where(mask_value[_MIN], statistics[_MAX], statistics[_MIN]))
+    return np.where(mask_value.any(axis=0), extreme, np.nan)
 
 
 def _measured(

@@ -27,11 +27,10 @@ from msprobe_builder.verdict.differences.bits import (
 )
 from msprobe_builder.verdict.differences.consumers import Consumers, consumers_of, makers
 from msprobe_builder.verdict.differences.distance import OTHER_BITS, distances
-from msprobe_builder.verdict.differences.grain import noise_of_slices, rounded_before
+from msprobe_builder.verdict.differences.exchanged import traded_calls
 from msprobe_builder.verdict.differences.grouped import Grouped, grouped_of
 from msprobe_builder.verdict.differences.habits import gains, mixing, own_noise, reach, seen_of
 from msprobe_builder.verdict.differences.hidden import most_hidden
-from msprobe_builder.verdict.differences.kinks import errors_of_norm, kinked_gradients
 from msprobe_builder.verdict.differences.left_out import LeftOut, left_out_of
 from msprobe_builder.verdict.differences.masks import sizes_behind_masks, sizes_of_terms
 from msprobe_builder.verdict.differences.mispaired import (
@@ -44,6 +43,7 @@ from msprobe_builder.verdict.differences.mispaired import (
     shares_of_gradients,
     swapped_operands,
 )
+from msprobe_builder.verdict.differences.non_smooth import errors_of_norm, non_smooth_gradients
 from msprobe_builder.verdict.differences.operators import (
     Family,
     families,
@@ -58,7 +58,7 @@ from msprobe_builder.verdict.differences.reduced import (
     made_of,
     reduced_products,
 )
-from msprobe_builder.verdict.differences.traded import traded_calls
+from msprobe_builder.verdict.differences.resolution import noise_of_slices, rounded_before
 from msprobe_builder.verdict.differences.truths import operands_apart
 from msprobe_builder.verdict.differences.undecided import of_one_origin, rows_of, shifted
 from msprobe_builder.verdict.differences.updates import Update, updates, updates_of_both
@@ -77,12 +77,12 @@ class Flow:
     Columns by row of the npu table: ``error`` (NaN unknown), ``floor`` (what rounding and the run's
     own noise explain), ``scale`` (root mean square of the reference), ``counts`` (whether it is
     a tensor), ``informative`` (whether its statistics tell it from others), ``producer`` (row),
-    ``bench_of`` (row of the bench table, -1 without). By node: ``partner``, ``lone`` (does
+    ``bench_of`` (row of the bench table, -1 without). By node: ``partner``, ``unmatched`` (does
     what no call or group of the other side does), ``family``,
     ``carries`` (hands on what it was given), ``twin`` (the other direction of the same call),
     ``gain`` (how much larger errors get there as a rule), ``reach`` (largest number it is given,
     1 to 100), ``mixing`` (by how much a normalisation stretches; else 0),
-    ``kinked`` (gives gradients back through a slope that jumps; ``in_norm`` by row judges these).
+    ``non_smooth`` (gives gradients back through a slope that jumps; ``in_norm`` judges these).
     """
 
     npu: Part
@@ -91,8 +91,8 @@ class Flow:
     partner: Int
     bench_partner: Int
     grouped: Grouped
-    lone: Bool
-    bench_lone: Bool
+    unmatched: Bool
+    bench_unmatched: Bool
     error: Float
     floor: Float
     noise: float  # of one call given equal tensors; NaN when it cannot be told
@@ -112,7 +112,7 @@ class Flow:
     twin: Int
     gain: Float
     mixing: Float
-    kinked: Bool
+    non_smooth: Bool
     over_few: Bool  # normalises so few samples that rounding may make anything of them
     in_norm: Float
     reach: Float
@@ -250,8 +250,8 @@ def flow_of(
     holds_nothing[rows[empty[bench_of[rows]]]] = True
     error[holds_nothing] = np.nan
     error[mispaired(calls, table, error, floor, producer, informative) & ~told] = np.nan
-    traded = traded_calls(npu, bench, partner, arguments)
-    arguments = {node: one for node, one in arguments.items() if node not in traded}
+    exchanged = traded_calls(npu, bench, partner, arguments)
+    arguments = {node: one for node, one in arguments.items() if node not in exchanged}
     wrongly_matched = _with_rows(npu, off & np.isnan(error) & ~holds_nothing)
     twin = calls.twin
     seen = seen_of(npu, error, floor, twin)
@@ -279,20 +279,20 @@ def flow_of(
         told = baseline[bench_of[rows]]
         floor[rows] = np.fmax(floor[rows], _DRAWS * told)
         noise = float(np.nanmedian(told)) if np.isfinite(told).any() else noise
-    lone = (partner < 0) & (grouped.npu < 0) & ~idle_casts(npu, is_whole)
-    bench_lone = (bench_partner < 0) & (grouped.bench < 0) & ~idle_casts(bench, is_whole)
+    unmatched = (partner < 0) & (grouped.npu < 0) & ~idle_casts(npu, is_whole)
+    bench_unmatched = (bench_partner < 0) & (grouped.bench < 0) & ~idle_casts(bench, is_whole)
     if undecided is not None:
         undecided = of_one_origin(undecided, partner, (npu, bench), (producer, bench_producer))
-        lone[undecided[0]] = bench_lone[undecided[1]] = False
+        unmatched[undecided[0]] = bench_unmatched[undecided[1]] = False
         rows, there = rows_of(undecided, npu, bench)
         bench_of[rows], npu_of[there] = there, rows  # their errors stay unknown
     sides, made_by = (npu, bench), (producer, bench_producer)
     near = SUSPICIOUS * float(np.median(floor[bench_of >= 0])) if (bench_of >= 0).any() else 0.0
-    ends = shifted((partner, bench_partner), (lone, bench_lone), sides, made_by, near)
-    lone[ends[0]] = bench_lone[ends[1]] = False
+    ends = shifted((partner, bench_partner), (unmatched, bench_unmatched), sides, made_by, near)
+    unmatched[ends[0]] = bench_unmatched[ends[1]] = False
     error[np.isin(table.node, ends[2])] = np.nan
-    producer = through_wrappers(npu, producer, lone)
-    bench_producer = through_wrappers(bench, bench_producer, bench_lone)
+    producer = through_wrappers(npu, producer, unmatched)
+    bench_producer = through_wrappers(bench, bench_producer, bench_unmatched)
     fixed = discrete | ~np.isnan(masked)
     return Flow(
         npu=npu,
@@ -301,8 +301,8 @@ def flow_of(
         partner=partner,
         bench_partner=bench_partner,
         grouped=grouped,
-        lone=lone,
-        bench_lone=bench_lone,
+        unmatched=unmatched,
+        bench_unmatched=bench_unmatched,
         error=error,
         floor=floor,
         noise=noise,
@@ -321,7 +321,7 @@ def flow_of(
         carries=handing_on,
         twin=twin,
         mixing=mixing(calls, bench, partner, twin),
-        kinked=kinked_gradients(npu),
+        non_smooth=non_smooth_gradients(npu),
         over_few=over_few_samples(npu, texts),
         in_norm=errors_of_norm(table, bench.table, bench_of),
         gain=gains(npu, seen_of(npu, error, floor, twin)),

@@ -11,7 +11,7 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import Calls
 from msprobe_builder.graph.part import Part
-from msprobe_builder.verdict.differences.distance import fillers
+from msprobe_builder.verdict.differences.distance import mask_values
 from msprobe_builder.verdict.differences.operators import PATHS, normalising
 
 Float = NDArray[np.float64]
@@ -118,8 +118,8 @@ def mixing(npu: Calls, bench: Part, partner: Int, twin: Int) -> Float:
     with np.errstate(all="ignore"):
         mean, norm = np.nan_to_num(table.statistics[2]), table.statistics[3]
         spread = np.sqrt(np.fmax(norm**2 / np.fmax(table.numel, 1) - mean**2, 0.0))
-    filler = fillers(table.statistics, table.statistics, table.numel)
-    spread[filler.any(axis=0)] = 0.0  # that of a mask
+    mask_value = mask_values(table.statistics, table.statistics, table.numel)
+    spread[mask_value.any(axis=0)] = 0.0  # that of a mask
     size = len(calls.kind)
     given, put_out = np.zeros(size), np.zeros(size)
     first = table.is_tensor & (table.position == 0) & np.isfinite(spread)

@@ -8,7 +8,7 @@ more than
 
 whatever the errors of everything before may have come to. Where few elements make the norm it is
 more, but suspicious is eight times that. What keeps its norm whatever it is given tells nothing: a
-normalisation, a sine, truth values, a mask's filler.
+normalisation, a sine, truth values, a mask's mask value.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class LeftOut:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether a filter left something out; a run that has no way back may have ended before."""
+        """Whether a filter left something out; without a backward pass a run may have ended."""
         return self.calls or self.inputs or self.outputs or self.forward or self.gradients
 
     @property

@@ -72,15 +72,15 @@ def without_loss_scale(result: PairResult) -> tuple[PairResult, LossScale | None
 
 def without_scaling(flow: Flow, scale: LossScale) -> Flow:
     """The same, where neither scaling the loss nor making the factor counts as a difference."""
-    lone, bench_lone = flow.lone.copy(), flow.bench_lone.copy()
+    unmatched, bench_unmatched = flow.unmatched.copy(), flow.bench_unmatched.copy()
     passed_over = _with_factor(flow.npu, scale.npu)
-    lone[passed_over] = False
-    bench_lone[_with_factor(flow.bench, scale.bench)] = False
+    unmatched[passed_over] = False
+    bench_unmatched[_with_factor(flow.bench, scale.bench)] = False
     arguments = {node: one for node, one in flow.arguments.items() if node not in passed_over}
     return replace(
         flow,
-        lone=lone,
-        bench_lone=bench_lone,
+        unmatched=unmatched,
+        bench_unmatched=bench_unmatched,
         arguments=arguments,
         loss_scale=scale.factor,
     )
@@ -203,7 +203,7 @@ def _is_untold(part: Part) -> bool:
 def _made_of_gradients(
     npu: Part, bench: Part, comparisons: Comparisons, power: int
 ) -> tuple[Bool, Bool]:
-    """Rows of both tables that hold gradients, or what functions work out of them on the way back.
+    """Rows of both tables that hold gradients, or what is worked out of them in backward.
 
     Such a function is also given what was there before, and the next pass runs forward again: those
     numbers were not multiplied.

@@ -1,6 +1,6 @@
 """How large the numbers are that a mask leaves to be seen.
 
-Behind a mask the one extreme is its filler, and norm and mean are made of it. The other extreme
+Behind a mask the one extreme is its mask value, and norm and mean are made of it. The other extreme
 may be next to nothing by chance, such as the largest of scores that are negative; what was masked
 tells the size.
 """
@@ -33,7 +33,7 @@ def sizes_behind_masks(npu: Part, producer: Int, visible: Float, whole: Bool) ->
         return result
     with np.errstate(all="ignore"):
         extreme = np.abs(table.statistics[:2]).max(axis=0)
-    # What a filler alone fills is no size either.
+    # What a mask value alone fills is no size either.
     known = table.is_tensor & ~whole & np.isnan(visible) & np.isfinite(extreme)
     known &= table.statistics[0] != table.statistics[1]
     is_output = table.section[filled] == Section.OUTPUT

@@ -219,7 +219,7 @@ def plain(flow: Flow, first: Int, told: Sequence[int]) -> Bool:
     ``told`` are calls of which more is known.
     """
     calls, family, back = flow.npu.calls, flow.family, _backward(flow)
-    aside = flow.lone | flow.over_few | flow.kinked | calls.are(JUMPING | OF_ANY_SIGN)
+    aside = flow.unmatched | flow.over_few | flow.non_smooth | calls.are(JUMPING | OF_ANY_SIGN)
     aside |= np.isin(family, _UNFOUNDED) | (calls.are(CASTS) & back)
     aside |= ~back & (np.isin(family, (Family.SUM, Family.SELECTION)) | calls.are(ROUNDING))
     aside[list(told)] = True

@@ -78,8 +78,8 @@ def shifted(
     """
     left: tuple[list[int], list[int], list[int]] = ([], [], [])
     names = [
-        {part.calls.stems[one] for one in np.unique(part.calls.stem[lone]).tolist()}
-        for part, lone in zip(parts, alone, strict=True)
+        {part.calls.stems[one] for one in np.unique(part.calls.stem[unmatched]).tolist()}
+        for part, unmatched in zip(parts, alone, strict=True)
     ]
     both = parts[0].calls.of_stems((names[0] & names[1]).__contains__) == 1
     starts = np.flatnonzero(alone[0] & both & parts[0].calls.is_forward_call)

@@ -106,11 +106,11 @@ def uneven_gradients(flow: Flow) -> frozenset[int]:
 
 
 def given_back_beside(flow: Flow) -> dict[int, tuple[int, ...]]:
-    """By module on the way back its other calls of the same pass.
+    """By module in the backward pass its other calls of the same pass.
 
     What they give back to its parameters is one sum, which stands at one of them, often the first.
     Where functions with a derivative of their own are called inside, theirs as well: no module is
-    around them on the way back. Modules that share a matrix, as words do that are foretold, too.
+    around them in backward. Modules that share a matrix, as words do that are foretold, too.
     """
     tree, calls = flow.npu.tree, flow.npu.calls
     back = np.flatnonzero(calls.is_module & (calls.direction == Direction.BACKWARD))
@@ -148,7 +148,7 @@ def _of_one_matrix(flow: Flow) -> dict[int, int]:
 
 
 def _times_given_back(part: Part, nodes: Int) -> Int:
-    """How often the modules around nodes were called on the way back."""
+    """How often the modules around nodes were called in the backward pass."""
     calls = part.calls
     back = calls.is_module & (calls.direction == Direction.BACKWARD)
     counts = np.bincount(calls.stem[back], minlength=len(calls.stems))
@@ -169,7 +169,7 @@ def _gradients(flow: Flow) -> dict[int, list[int]]:
 
 
 def made_inside(flow: Flow, inside: Bool) -> dict[int, list[int]]:
-    """Of functions with a derivative of their own, on the way back: rows of what they give back.
+    """Of functions with a derivative of their own, in backward: rows of what they give back.
 
     ``inside`` are the calls that such functions make there. They stand beside the function, before
     it or behind, and are known by what they put out: the function gives back the same numbers.

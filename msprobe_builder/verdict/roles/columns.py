@@ -76,7 +76,7 @@ def with_calls_inside(flow: Flow) -> Bool:
 
 
 def inside_gradients(flow: Flow) -> Bool:
-    """Forward calls that functions with a derivative of their own make on the way back."""
+    """Forward calls that functions with a derivative of their own make in the backward pass."""
     calls, tree = flow.npu.calls, flow.npu.tree
     back = calls.direction == Direction.BACKWARD
     return np.asarray(calls.is_forward_call & back[tree.parent] & ~tree.is_recompute)

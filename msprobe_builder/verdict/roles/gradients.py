@@ -134,13 +134,13 @@ def _is_given_back_on_one_side(flow: Flow) -> bool:
     Nobody has recorded what such a parameter's gradient comes to in all.
     """
     npu, bench = flow.npu, flow.bench
-    for part, lone, partner, made_by, other, theirs in (
-        (npu, flow.lone, flow.partner, flow.producer, flow.bench_of, bench),
-        (bench, flow.bench_lone, flow.bench_partner, flow.bench_producer, flow.npu_of, npu),
+    for part, unmatched, partner, made_by, other, theirs in (
+        (npu, flow.unmatched, flow.partner, flow.producer, flow.bench_of, bench),
+        (bench, flow.bench_unmatched, flow.bench_partner, flow.bench_producer, flow.npu_of, npu),
     ):
         calls, table = part.calls, part.table
         twin = calls.twin
-        ahead = calls.is_forward_call & (partner >= 0) & (twin >= 0) & lone[twin]
+        ahead = calls.is_forward_call & (partner >= 0) & (twin >= 0) & unmatched[twin]
         rows = np.flatnonzero(
             ahead[table.node] & table.is_tensor & (table.section == Section.INPUT) & (made_by < 0)
         )
@@ -172,11 +172,11 @@ def _between(flow: Flow, row: int, producer: int) -> Place | None:
     history, and the custom function around it sees to the gradient.
     """
     table, bench = flow.npu.table, flow.bench.table
-    if producer >= 0 and (flow.lone & _may_cut(flow, flow.npu))[table.node[producer]]:
+    if producer >= 0 and (flow.unmatched & _may_cut(flow, flow.npu))[table.node[producer]]:
         return Place(0, int(table.node[producer]), Cause.EXTRA)
     other = int(flow.bench_of[row])
     theirs = int(flow.bench_producer[other]) if other >= 0 else -1
-    if theirs >= 0 and (flow.bench_lone & _may_cut(flow, flow.bench))[bench.node[theirs]]:
+    if theirs >= 0 and (flow.bench_unmatched & _may_cut(flow, flow.bench))[bench.node[theirs]]:
         return Place(1, int(bench.node[theirs]), Cause.MISSING)
     return None
 
@@ -198,11 +198,11 @@ def gives_nothing_back(flow: Flow, node: int) -> Place | None:
     partner = int(flow.partner[twin]) if twin >= 0 else -1
     if twin < 0 or partner < 0:
         return None
-    for side, part, lone, made_by, source in (
-        (0, flow.npu, flow.lone, flow.producer, twin),
-        (1, flow.bench, flow.bench_lone, flow.bench_producer, partner),
+    for side, part, unmatched, made_by, source in (
+        (0, flow.npu, flow.unmatched, flow.producer, twin),
+        (1, flow.bench, flow.bench_unmatched, flow.bench_producer, partner),
     ):
-        rows = np.flatnonzero((made_by >= 0) & lone[part.table.node])
+        rows = np.flatnonzero((made_by >= 0) & unmatched[part.table.node])
         maker = makers(part.table, made_by, rows)
         users = part.table.node[rows[(maker >= 0) & (part.table.node[maker] == source)]]
         cut = users[part.calls.is_forward_call[users] & (part.calls.twin[users] < 0)]

@@ -19,7 +19,7 @@ from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.differences.distance import WORST
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.differences.kinks import SHARING
+from msprobe_builder.verdict.differences.non_smooth import SHARING
 from msprobe_builder.verdict.differences.operators import (
     CASTS,
     JUMPING,
@@ -30,7 +30,6 @@ from msprobe_builder.verdict.differences.operators import (
 from msprobe_builder.verdict.differences.stretch import cancelling, plain, stretch
 from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Finding, Place
 from msprobe_builder.verdict.roles.accumulated import Gradients, given_back_beside, uneven_gradients
-from msprobe_builder.verdict.roles.alike import is_sum, made_alone
 from msprobe_builder.verdict.roles.columns import (
     at_least_one,
     elements,
@@ -43,6 +42,7 @@ from msprobe_builder.verdict.roles.columns import (
     truths,
     with_calls_inside,
 )
+from msprobe_builder.verdict.roles.equal_tensors import is_sum, made_alone
 from msprobe_builder.verdict.roles.gradients import gives_nothing_back
 from msprobe_builder.verdict.roles.onesided import (
     calls_of_one_side,
@@ -93,7 +93,7 @@ class Inheritance:
             inside[table.node] | (table.section == Section.PARAMETERS_GRAD) | left_undone(flow)
         )
         # An output that agrees needs no closer look, if what it was made of agrees.
-        moves = flow.kinked | (flow.family == Family.SUM)
+        moves = flow.non_smooth | (flow.family == Family.SUM)
         self.calm = truths(
             ~(flow.error > SUSPICIOUS * flow.floor)
             & ~moves[table.node]
@@ -105,15 +105,15 @@ class Inheritance:
         self.bench_producer: Sequence[int] = elements(flow.bench_producer)
         self.bench_node: Sequence[int] = elements(flow.bench.table.node)
         self.made_by_both = truths(made_by_both(flow))
-        self.bench_lone = truths(flow.bench_lone)
+        self.bench_unmatched = truths(flow.bench_unmatched)
         self.npu_of: Sequence[int] = elements(flow.npu_of)
-        self.lone = truths(flow.lone)
+        self.unmatched = truths(flow.unmatched)
         self.is_grouped = truths(flow.grouped.npu >= 0)
         self.family: Sequence[int] = elements(flow.family)
         self.carries = truths(flow.carries)
         self.twin: Sequence[int] = elements(flow.twin)
         self.mixing: Sequence[float] = elements(flow.mixing)
-        self.kinked = truths(flow.kinked)
+        self.non_smooth = truths(flow.non_smooth)
         self.shares = truths(flow.npu.calls.are(SHARING))
         self.totals = truths(flow.npu.calls.are({"sum", "cumsum"}))
         self.over_few = truths(flow.over_few)
@@ -304,9 +304,9 @@ class Inheritance:
         place = Place(0, node, Cause.WIRING)
         if taint is not None:
             place = taint
-        elif own >= 0 and self.lone[own]:
+        elif own >= 0 and self.unmatched[own]:
             place = Place(0, own, Cause.EXTRA)
-        elif bench_node >= 0 and self.bench_lone[bench_node]:
+        elif bench_node >= 0 and self.bench_unmatched[bench_node]:
             place = Place(1, bench_node, Cause.MISSING)
         elif own >= 0 and self.is_grouped[own] and not self.is_grouped[node]:
             place = Place(0, own, Cause.OUTPUT)  # its own output was not compared

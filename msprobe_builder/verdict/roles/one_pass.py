@@ -16,7 +16,7 @@ from msprobe_builder.base.codes import CallRole
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.verdict.differences.distance import WORST
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.differences.kinks import off_in_sum
+from msprobe_builder.verdict.differences.non_smooth import off_in_sum
 from msprobe_builder.verdict.differences.operators import FACTORS, MAY_CHOOSE, Family
 from msprobe_builder.verdict.findings import NONE, OF_ONE_SIDE, SUSPICIOUS, Cause, Place, Roles
 from msprobe_builder.verdict.roles.accumulated import made_inside
@@ -69,7 +69,7 @@ class Pass(Inheritance):
 
     def _finish(self, node: int) -> None:
         first, last = self.out_start[node], self.out_start[node + 1]
-        matched = not self.lone[node]
+        matched = not self.unmatched[node]
         given = self.given[node]
         has_inside = self.has_inside[node]
         if has_inside:
@@ -223,7 +223,7 @@ class Pass(Inheritance):
     def _hand_on(self, node: int, row: int, given: tuple[float, int], expected: float) -> None:
         """An output holds what is seen of an error in it, or what it may hold unseen."""
         seen, (error, root) = self.error[row], given
-        if self.kinked[node]:
+        if self.non_smooth[node]:
             error = max(error, self._moved(node))
         elif self.family[node] == Family.SUM and error > expected:
             error = expected
@@ -250,7 +250,7 @@ class Pass(Inheritance):
             self.family[node] == Family.RANDOM
             and self.error[row] > SUSPICIOUS * max(self.floor[row], given[0])
             and given[1] < 0
-            and not self.lone[node]
+            and not self.unmatched[node]
             and not self.backward[node]
             and node not in self.arguments
         )
@@ -320,7 +320,7 @@ class Pass(Inheritance):
             whole = self._amount(node) * math.sqrt(most / self.numel[row])
             error = max(error, whole / self.scale[row])
         expected = min(max(error, self.floor[row]) * self.gain[node], WORST)
-        if self.kinked[node] and (moved := self._moved(node)) > 0.0:
+        if self.non_smooth[node] and (moved := self._moved(node)) > 0.0:
             expected = max(expected, moved)
             limit = SUSPICIOUS * expected
             if self.in_norm[row] <= limit or (self.shares[node] and self._unshared(node) <= limit):

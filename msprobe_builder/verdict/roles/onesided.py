@@ -44,7 +44,7 @@ def calls_of_one_side(flow: Flow) -> dict[int, Place]:
     rows = np.flatnonzero((flow.producer >= 0) & (flow.bench_of >= 0))
     other = flow.bench_producer[flow.bench_of[rows]]
     rows, other = rows[other >= 0], other[other >= 0]
-    lacking = flow.bench_lone[bench.node[other]]
+    lacking = flow.bench_unmatched[bench.node[other]]
     if flow.is_merged:
         lacking &= ~_between_ranks(flow.bench)[bench.node[other]]
     rows, other = rows[lacking], other[lacking]
@@ -54,7 +54,7 @@ def calls_of_one_side(flow: Flow) -> dict[int, Place]:
         found.setdefault(row, Place(1, int(bench.node[theirs]), Cause.MISSING))
     rows = np.flatnonzero(flow.producer >= 0)
     own = npu.node[flow.producer[rows]]
-    extra = flow.lone[own]
+    extra = flow.unmatched[own]
     if flow.is_merged:
         extra &= ~_between_ranks(flow.npu)[own]
     rows, own = rows[extra], own[extra]
@@ -82,7 +82,7 @@ def _between_ranks(part: Part) -> Bool:
 
 
 def _is_same(flow: Flow, rows: Int) -> Bool:
-    """Whether all statistics are those of the reference, fillers as well.
+    """Whether all statistics are those of the reference, mask values as well.
 
     Truth values have extremes alone, and those of any mask that covers a part are the same.
     """
@@ -135,12 +135,15 @@ def modules_inside(flow: Flow) -> dict[int, Place]:
     """
     found: dict[int, Place] = {}
     above = (np.arange(len(flow.partner)), flow.bench_partner)
-    for side, part, lone in ((0, flow.npu, flow.lone), (1, flow.bench, flow.bench_lone)):
+    for side, part, unmatched in (
+        (0, flow.npu, flow.unmatched),
+        (1, flow.bench, flow.bench_unmatched),
+    ):
         if part.calls.is_api.any():
             continue
-        for node in np.flatnonzero(lone & _lasting(part, lone)).tolist():
+        for node in np.flatnonzero(unmatched & _lasting(part, unmatched)).tolist():
             around = int(above[side][part.tree.parent[node]])
-            if around > 0 and lone[node : int(part.tree.subtree_end[node]) + 1].all():
+            if around > 0 and unmatched[node : int(part.tree.subtree_end[node]) + 1].all():
                 cause = Cause.MISSING if side else Cause.EXTRA
                 found.setdefault(around, Place(side, node, cause))
     return found
@@ -155,7 +158,7 @@ def left_undone(flow: Flow) -> Bool:
         is_forward[table.node] & (table.section == Section.OUTPUT) & (flow.bench_of >= 0)
     )
     made = flow.bench_producer[flow.bench_of[rows]]
-    rows = rows[(made >= 0) & flow.bench_lone[flow.bench.table.node[made]]]
+    rows = rows[(made >= 0) & flow.bench_unmatched[flow.bench.table.node[made]]]
     result[[row for row in rows.tolist() if _hands_on(flow, row)]] = True
     return result
 
@@ -211,13 +214,13 @@ class Movers:
     """Calls of one side alone that put the numbers they are given elsewhere.
 
     None of them changes a norm, so that one that is off was made before. Nor does a cast to the
-    type that a tensor has change anything: it is not ``lone``, though it has no ``partner``.
+    type that a tensor has change anything: it is not ``unmatched``, though it has no ``partner``.
     """
 
-    def __init__(self, part: Part, lone: Bool, partner: Int) -> None:
-        self._table, self._lone = part.table, lone
-        self._moves = lone & part.calls.are(MOVING)
-        self._casts = ~lone & (partner < 0) & part.calls.are(CASTS)
+    def __init__(self, part: Part, unmatched: Bool, partner: Int) -> None:
+        self._table, self._unmatched = part.table, unmatched
+        self._moves = unmatched & part.calls.are(MOVING)
+        self._casts = ~unmatched & (partner < 0) & part.calls.are(CASTS)
 
     def behind(self, node: int, producer: Sequence[int], *, by_norm: bool) -> int:
         """The call of one side alone behind such ones; the node itself where there is none.
@@ -230,14 +233,14 @@ class Movers:
             inputs = inputs_of(self._table, found)
             row = producer[inputs[0]] if len(inputs) else -1
             found = int(self._table.node[row]) if row >= 0 else -1
-        return found if found >= 0 and self._lone[found] else node
+        return found if found >= 0 and self._unmatched[found] else node
 
 
 def movers_of(flow: Flow) -> tuple[Movers, Movers]:
     """Of both sides."""
     return (
-        Movers(flow.npu, flow.lone, flow.partner),
-        Movers(flow.bench, flow.bench_lone, flow.bench_partner),
+        Movers(flow.npu, flow.unmatched, flow.partner),
+        Movers(flow.bench, flow.bench_unmatched, flow.bench_partner),
     )
 
 

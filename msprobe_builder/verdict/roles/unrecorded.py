@@ -41,7 +41,7 @@ def _comes_from_unrecorded(flow: Flow, finding: Finding) -> bool:
     if finding.cause in OF_ONE_SIDE:
         return _is_left_out(flow, finding)
     if flow.npu.table.section[row] == Section.PARAMETERS_GRAD:
-        return not _has_way_back(flow, finding.at)
+        return not _has_backward(flow, finding.at)
     if finding.cause is Cause.EXTERNAL:
         return _takes_part(flow, row)
     if finding.cause is Cause.BETWEEN:  # a module is named around it, if one was recorded
@@ -90,7 +90,7 @@ def _takes_part(flow: Flow, row: int) -> bool:
     return bool(table.requires_grad[row] == 1 or is_back)
 
 
-def _has_way_back(flow: Flow, node: int) -> bool:
+def _has_backward(flow: Flow, node: int) -> bool:
     """Whether what comes back to a module, whose parameters' gradients these are, was recorded."""
     tree, calls, table = flow.npu.tree, flow.npu.calls, flow.npu.table
     around = int(tree.parent[node])

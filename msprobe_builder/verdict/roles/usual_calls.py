@@ -93,7 +93,7 @@ def usual_calls(state: Inheritance, told: Iterable[int]) -> bytes:
     table = flow.npu.table
     put_out = np.asarray(state.out_start)[1:] > np.asarray(state.out_start)[:-1]
     given = np.asarray(state.in_start)[1:] > np.asarray(state.in_start)[:-1]
-    usual = (flow.npu.calls.is_module | (put_out & given)) & ~flow.lone & ~flow.kinked
+    usual = (flow.npu.calls.is_module | (put_out & given)) & ~flow.unmatched & ~flow.non_smooth
     rows = np.frombuffer(state.outputs, dtype=np.int32)
     aside = flow.discrete & ~np.frombuffer(state.passed_on, dtype=bool)
     usual[table.node[rows[aside[rows]]]] = False

@@ -28,16 +28,16 @@ def stale(flow: Flow) -> dict[int, Place]:
         & ~(flow.error <= SUSPICIOUS * flow.floor)
     )
     sides = (
-        (1, Cause.MISSING, flow.bench, flow.bench_lone),
-        (0, Cause.EXTRA, flow.npu, flow.lone),
+        (1, Cause.MISSING, flow.bench, flow.bench_unmatched),
+        (0, Cause.EXTRA, flow.npu, flow.unmatched),
     )
-    for side, cause, part, lone in sides:
+    for side, cause, part, unmatched in sides:
         shape = flow.npu.table.shape_id[differ]
         if not side:
             shape = flow.bench.table.shape_id[flow.bench_of[differ]]
         order = np.argsort(shape, kind="stable")
         shape, rows_by_shape = shape[order], differ[order]
-        for node, before in _writers(part, lone):
+        for node, before in _writers(part, unmatched):
             own = part.table.shape_id[before]
             first, last = np.searchsorted(shape, own), np.searchsorted(shape, own, "right")
             if first == last:
@@ -48,10 +48,10 @@ def stale(flow: Flow) -> dict[int, Place]:
     return found
 
 
-def _writers(part: Part, lone: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+def _writers(part: Part, unmatched: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
     """Calls of one side that write to what they are given, and the row of that."""
     writes = part.calls.of_stems(_writes) == 1
-    for node in np.flatnonzero(lone & part.calls.is_forward_call & writes).tolist():
+    for node in np.flatnonzero(unmatched & part.calls.is_forward_call & writes).tolist():
         rows = inputs_of(part.table, node)
         if len(rows) and part.table.position[rows[0]] == 0:
             yield node, int(rows[0])

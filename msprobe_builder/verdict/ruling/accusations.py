@@ -15,7 +15,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import Family
-from msprobe_builder.verdict.doubts.certainty import (
+from msprobe_builder.verdict.explanations.certainty import (
     begins_back,
     counts_over_own_parameters,
     half_unit,
@@ -33,22 +33,22 @@ from msprobe_builder.verdict.doubts.certainty import (
     was_given_more,
     works_on_other_parts,
 )
-from msprobe_builder.verdict.doubts.converging import meets_again
-from msprobe_builder.verdict.doubts.disagreeing import with_own_factors
-from msprobe_builder.verdict.doubts.incomparable import is_given_unknown, resized_inputs
-from msprobe_builder.verdict.doubts.norms_of_halves import told_by_norm
-from msprobe_builder.verdict.doubts.own_norms import OwnNorms, is_explained, wrong_numbers
-from msprobe_builder.verdict.doubts.reordered import (
+from msprobe_builder.verdict.explanations.converging import meets_again
+from msprobe_builder.verdict.explanations.disagreeing import with_own_factors
+from msprobe_builder.verdict.explanations.incomparable import is_given_unknown, resized_inputs
+from msprobe_builder.verdict.explanations.norms_in_half_precision import told_by_norm
+from msprobe_builder.verdict.explanations.own_norms import OwnNorms, is_explained, wrong_numbers
+from msprobe_builder.verdict.explanations.reordered import (
     is_given_first_gradient,
     may_have_moved_before,
     moved_values,
 )
-from msprobe_builder.verdict.doubts.second_pass import made_later
-from msprobe_builder.verdict.doubts.shares_of_passes import shares_of_passes
-from msprobe_builder.verdict.doubts.splitting import keeps_its_gradient
-from msprobe_builder.verdict.doubts.tails import largest_of_many
-from msprobe_builder.verdict.doubts.unshown import unshown
-from msprobe_builder.verdict.doubts.weights_given import of_weights
+from msprobe_builder.verdict.explanations.second_pass import made_later
+from msprobe_builder.verdict.explanations.shares_of_passes import shares_of_passes
+from msprobe_builder.verdict.explanations.splitting import keeps_its_gradient
+from msprobe_builder.verdict.explanations.tails import largest_of_many
+from msprobe_builder.verdict.explanations.weights_given import of_weights
+from msprobe_builder.verdict.explanations.without_effect import unshown
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Place, Roles
 from msprobe_builder.verdict.roles.gradients import cut_off, kept_history, lost_gradients
 from msprobe_builder.verdict.roles.onesided import in_common, is_undone
@@ -70,7 +70,7 @@ class Accusation:
     number: int  # of the finding, -1 for one that is none of the pass
     finding: Finding
     strength: Strength
-    heirs: int
+    followers: int
     order: tuple[float, ...]
 
 
@@ -78,7 +78,7 @@ def accusations(
     flow: Flow,
     roles: Roles,
     result: PairResult,
-    heirs: Int,
+    followers: Int,
     norms: OwnNorms,
     otherwise: Bool,
     more_often: tuple[Int, Int],
@@ -89,7 +89,7 @@ def accusations(
     ``norms`` are numbers that depend on which parameters a rank has, ``otherwise`` the nodes in
     modules that ranks with parts go through in another way, ``more_often`` as from
     :func:`~msprobe_builder.verdict.roles.onesided.called_more_often`, ``bits`` as from
-    :func:`~msprobe_builder.verdict.doubts.reordered.bits_of`.
+    :func:`~msprobe_builder.verdict.explanations.reordered.bits_of`.
     """
     assert result.comparisons is not None
     roles = replace(roles, findings=of_weights(flow, roles.findings))
@@ -176,7 +176,7 @@ def accusations(
             root = roles.findings[root].root
         if one.cause in _OF_THE_PROGRAM and root >= 0 and strength[root] is Strength.WEAK:
             root = -1  # no number makes a program do something else
-        # In halves, parts that were added in another order are off by as much as one is rounded.
+        # Half precision: parts added in another order are off by as much as one is rounded.
         is_rounding = merged and one.cause in _OF_NUMBERS and one.error < half
         if root < 0 and not is_rounding:
             sure = strength[number]
@@ -187,7 +187,7 @@ def accusations(
             if number in unsure:  # what comes behind may follow from what nobody can compare
                 among = -inf
             order = (-float(sure), among)
-            found.append(Accusation(number, one, sure, int(heirs[number]), order))
+            found.append(Accusation(number, one, sure, int(followers[number]), order))
             if number in moved:
                 found[-1:] = _of_movers(found[-1], moved[number].makers)
     numbers = {own.node: own for own in wrong_numbers(flow, norms)}

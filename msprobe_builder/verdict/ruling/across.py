@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from msprobe_builder.base.codes import CallRole, Strength
 from msprobe_builder.base.standing import FALLEN, standing_at
+from msprobe_builder.verdict.ruling.all_ranks import Accused, AllRanks, PlaceRuling, Repeated
 from msprobe_builder.verdict.ruling.conclusion import CLEAN, NOT_JUDGED, UNDECIDED, sentence_of
-from msprobe_builder.verdict.ruling.heard import Accused, Hearing, PlaceRuling, Repeated
 
 
 @dataclass(frozen=True)
@@ -22,16 +22,16 @@ class Ruling:
     sentence: str
 
 
-def judge_across(hearing: Hearing) -> Ruling:
+def judge_across(all_ranks: AllRanks) -> Ruling:
     """Settle the strength of all suspects, their order in the file and the verdict on the whole.
 
-    What changes of suspects and places is changed in ``hearing`` and marked there.
+    What changes of suspects and places is changed in ``asking`` and marked there.
     """
-    accused, places = hearing.accused, hearing.places
+    accused, places = all_ranks.accused, all_ranks.places
     if len({place.rank for place in places}) > 1:
-        _hear_other_ranks(hearing)
-    _look_at_the_beginning(hearing)
-    _look_at_earlier_steps(hearing)
+        _ask_other_ranks(all_ranks)
+    _look_at_the_beginning(all_ranks)
+    _look_at_earlier_steps(all_ranks)
     _compare_ranks(accused, len({place.rank for place in places}))
     standing = [one for one in accused if one.strength]
     standing.sort(key=_standing_first)
@@ -69,22 +69,22 @@ def _position(one: Accused) -> tuple[int, int]:
     return (one.seq, one.place) if one.strength == Strength.STRONG else (one.place, one.seq)
 
 
-def _hear_other_ranks(hearing: Hearing) -> None:
+def _ask_other_ranks(all_ranks: AllRanks) -> None:
     """What came from another rank, or was reduced with it, was wrong there already."""
     # Where a rank was wrong first: nobody is to blame for what came to others before that.
     # A call that only the reference makes stands about where this run would make it.
     wrong: dict[tuple[int, int], int] = {}
     alone: dict[tuple[int, int], int] = {}  # the same of what no rank has done with another
-    for one in hearing.accused:
+    for one in all_ranks.accused:
         for begins in (wrong, *([] if one.is_shared else [alone])) if one.strength else ():
             begun = begins.get((one.step, one.rank), one.seq)
             begins[one.step, one.rank] = min(begun, one.seq)
-    for one in hearing.accused:
-        if not one.can_be_heard:
+    for one in all_ranks.accused:
+        if not one.can_be_judged_again:
             continue
         guilty = [
             other.rank
-            for other in hearing.namesakes.get(one.suspect_id, ())
+            for other in all_ranks.namesakes.get(one.suspect_id, ())
             if (
                 other.carries
                 and (other.given or (one.is_of_parameters and other.inherits))
@@ -99,33 +99,33 @@ def _hear_other_ranks(hearing: Hearing) -> None:
             )
         ] or [
             other.rank
-            for other in hearing.partners.get(one.suspect_id, ())
+            for other in all_ranks.partners.get(one.suspect_id, ())
             # A reduction that is wrong on all ranks came from none of them.
             if (other.carries or (other.role == CallRole.SUSPECT and not other.is_accused_alike))
             and other.rank != one.rank
         ]
         if guilty:
             one.explain(f"It comes from rank {guilty[0]}, where it was wrong before.")
-        elif gathered := _gathered_from(hearing, one):
+        elif gathered := _gathered_from(all_ranks, one):
             _explain_by_gathering(one, gathered)
-        elif one.reads_gradients and (others := _wrong_elsewhere(hearing, one)):
+        elif one.reads_gradients and (others := _wrong_elsewhere(all_ranks, one)):
             if others[0].strength == Strength.STRONG:
                 one.explain(f"Ranks add up gradients: it follows from rank {others[0].rank}.")
             else:
                 one.is_of_others = True
                 one.weaken(f"Ranks add up gradients: look at rank {others[0].rank} first.")
-        elif one.suspect_id in hearing.senders:
-            sender = hearing.senders[one.suspect_id]
+        elif one.suspect_id in all_ranks.senders:
+            sender = all_ranks.senders[one.suspect_id]
             one.explain(f"Rank {sender} has sent it so, where it agrees within rounding.")
         elif giving := [
             other.rank
-            for other in hearing.partners.get(one.suspect_id, ())
+            for other in all_ranks.partners.get(one.suspect_id, ())
             if other.gives > _GIVEN and other.rank != one.rank
         ]:
             one.weaken(f"What rank {giving[0]} gives to it differs: look there first.")
 
 
-def _gathered_from(hearing: Hearing, one: Accused) -> Accused | None:
+def _gathered_from(all_ranks: AllRanks, one: Accused) -> Accused | None:
     """Where a rank gives other parts of parameters, if this is what they were gathered to.
 
     One that is less sure than this explains nothing: it may be of other parameters, and right. That
@@ -135,7 +135,7 @@ def _gathered_from(hearing: Hearing, one: Accused) -> Accused | None:
         return None
     found = [
         other
-        for other in hearing.accused
+        for other in all_ranks.accused
         if other.gathers and other.cause in _WEIGHTS and other.strength >= one.strength
         if other.step == one.step and other.seq < one.seq
     ]
@@ -149,20 +149,20 @@ def _explain_by_gathering(one: Accused, other: Accused) -> None:
         one.explain(f"It comes from rank {other.rank}, where it was wrong before.")
 
 
-def _wrong_elsewhere(hearing: Hearing, one: Accused) -> list[Accused]:
+def _wrong_elsewhere(all_ranks: AllRanks, one: Accused) -> list[Accused]:
     """What is wrong on other ranks before their gradients are added up, the surest first."""
     others = [
         other
-        for other in hearing.accused
+        for other in all_ranks.accused
         if other.step == one.step and other.rank != one.rank and other.strength
         if not (other.is_update or other.is_shared)
     ]
     return sorted(others, key=lambda other: (-other.strength, other.seq))
 
 
-def _look_at_the_beginning(hearing: Hearing) -> None:
+def _look_at_the_beginning(all_ranks: AllRanks) -> None:
     """One weight stands for all those that differ before anything was recorded."""
-    others = [one for one in hearing.accused if began_otherwise(hearing, one)]
+    others = [one for one in all_ranks.accused if began_otherwise(all_ranks, one)]
     certain = {one.rank for one in others if one.strength == Strength.STRONG}
     for one in others:
         if one.strength == Strength.STRONG:
@@ -171,20 +171,20 @@ def _look_at_the_beginning(hearing: Hearing) -> None:
             one.explain("Another such weight stands for all.")
 
 
-def began_otherwise(hearing: Hearing, one: Accused) -> bool:
+def began_otherwise(all_ranks: AllRanks, one: Accused) -> bool:
     """Whether most weights differ before anything was recorded: no other record tells more."""
-    return one.cause == "weights" and one.step == hearing.begins
+    return one.cause == "weights" and one.step == all_ranks.begins
 
 
-def _look_at_earlier_steps(hearing: Hearing) -> None:
+def _look_at_earlier_steps(all_ranks: AllRanks) -> None:
     """Weights that differ behind a step were trained by it, or changed between it and the next."""
-    for one in hearing.accused:
+    for one in all_ranks.accused:
         if one.strength and one.trained_in is not None:
             one.explain(f"It follows from step {one.trained_in}.")
-    for one in sorted(hearing.accused, key=lambda other: (other.step, other.place)):
-        if not one.strength or one.cause not in _WEIGHTS or one.step == hearing.begins:
+    for one in sorted(all_ranks.accused, key=lambda other: (other.step, other.place)):
+        if not one.strength or one.cause not in _WEIGHTS or one.step == all_ranks.begins:
             continue
-        before = [other for other in hearing.accused if other.strength and other.step < one.step]
+        before = [other for other in all_ranks.accused if other.strength and other.step < one.step]
         strong = [other.step for other in before if other.strength == Strength.STRONG]
         drawn = [other.step for other in before if other.cause == "random"]
         updates = [other for other in before if other.is_update and other.rank == one.rank]
@@ -207,8 +207,8 @@ def _look_at_earlier_steps(hearing: Hearing) -> None:
                 f"Step {min(doubted)} does not agree for certain: look at its suspects first, then"
                 " at what happened in between, such as the optimizer."
             )
-        elif one.strength == Strength.STRONG or _is_exact(one, hearing.places):
-            if found := _repeated_before(hearing, one):
+        elif one.strength == Strength.STRONG or _is_exact(one, all_ranks.places):
+            if found := _repeated_before(all_ranks, one):
                 one.convict(found.sentence)
                 continue
             one.convict(
@@ -217,10 +217,10 @@ def _look_at_earlier_steps(hearing: Hearing) -> None:
             )
 
 
-def _repeated_before(hearing: Hearing, one: Accused) -> Repeated | None:
+def _repeated_before(all_ranks: AllRanks, one: Accused) -> Repeated | None:
     """Where the steps before do not have the same passes on both sides, as with micro-steps."""
     before = [
-        other for other in hearing.repeated if other.rank == one.rank and other.step < one.step
+        other for other in all_ranks.repeated if other.rank == one.rank and other.step < one.step
     ]
     return min(before, key=lambda other: other.step, default=None)
 
@@ -239,7 +239,7 @@ _UNLIKE = (
     " runs alike, or record an earlier step."
 )
 _EXACT = 2.0**-20
-_GIVEN = 2.0**-7  # nothing that rounding of halves does to a norm
+_GIVEN = 2.0**-7  # nothing that rounding of half precision does to a norm
 _WEIGHTS = ("weight", "weights")
 
 

@@ -35,7 +35,7 @@ def coverage(flow: Flow, roles: Roles, known: Bool) -> Coverage:
     unknown = (roles.role == CallRole.UNKNOWN) & ~known
     if flow.is_merged:  # the calls between its ranks are nobody's counterpart
         return Coverage(int(np.count_nonzero(unknown)), "")
-    if flow.left_out.is_filtered or _lacks_the_way_back_alone(flow):
+    if flow.left_out.is_filtered or _lacks_backward_alone(flow):
         recorded = np.zeros(len(unknown), dtype=bool)
         recorded[flow.npu.table.node[flow.npu.table.is_tensor]] = True
         open_calls = unknown & recorded & (flow.partner >= 0)
@@ -71,8 +71,8 @@ def ends_early(flow: Flow) -> bool:
     )
 
 
-def _lacks_the_way_back_alone(flow: Flow) -> bool:
-    """Whether one side has no way back though it has all of the way ahead that the other has.
+def _lacks_backward_alone(flow: Flow) -> bool:
+    """Whether one side has no backward pass though it has all of the way ahead that the other has.
 
     Else it may have ended in there.
     """

@@ -12,12 +12,12 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.stack import Stacks, is_framework
 from msprobe_builder.metrics.result import Graph
 from msprobe_builder.verdict.differences.arguments import Argument
-from msprobe_builder.verdict.differences.distance import WORST, fillers
+from msprobe_builder.verdict.differences.distance import WORST, mask_values
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import CASTS, TURNING
-from msprobe_builder.verdict.doubts.incomparable import given_unknown, resized_inputs
-from msprobe_builder.verdict.doubts.reordered import takes_samples
-from msprobe_builder.verdict.doubts.shares_of_passes import shares_of_passes
+from msprobe_builder.verdict.explanations.incomparable import given_unknown, resized_inputs
+from msprobe_builder.verdict.explanations.reordered import takes_samples
+from msprobe_builder.verdict.explanations.shares_of_passes import shares_of_passes
 from msprobe_builder.verdict.findings import Cause, Finding
 from msprobe_builder.verdict.roles.unrecorded import unknown_inputs
 from msprobe_builder.verdict.ruling.conclusion import told_of_scale
@@ -27,7 +27,7 @@ _DIGITS, _ALL_DIGITS = 6, 17
 
 
 def evidence(
-    flow: Flow, finding: Finding, arguments: list[Argument], heirs: int, texts: Texts
+    flow: Flow, finding: Finding, arguments: list[Argument], followers: int, texts: Texts
 ) -> str:
     """Everything that is known about one suspect."""
     told = [_story(flow, finding, texts), *_told_of_group(flow, finding)]
@@ -44,8 +44,10 @@ def evidence(
         told.append(_OF_SUMS if is_by_sum else _size(finding))
     if flow.loss_scale != 1.0 and flow.npu.calls.direction[finding.at] != Direction.FORWARD:
         told.append(told_of_scale(flow.loss_scale))  # the numbers are not those of the dumps
-    if heirs:
-        told.append(f"{heirs:,} later {'node inherits' if heirs == 1 else 'nodes inherit'} it.")
+    if followers:
+        told.append(
+            f"{followers:,} later {'node inherits' if followers == 1 else 'nodes inherit'} it."
+        )
     return " ".join(told)
 
 
@@ -265,9 +267,9 @@ def _difference(flow: Flow, row: int) -> str:
         return "has another checksum"
     own, theirs = flow.npu.table.statistics[:, row], flow.bench.table.statistics[:, other]
     elements = flow.bench.table.numel[[other]]
-    filler = fillers(own[:, None], theirs[:, None], elements)[:, 0]
-    if filler.any():
-        shown = int(np.argmin(filler))
+    mask_value = mask_values(own[:, None], theirs[:, None], elements)[:, 0]
+    if mask_value.any():
+        shown = int(np.argmin(mask_value))
         if np.isfinite([own[shown], theirs[shown]]).all():
             return f"has {STATISTICS[shown]} {own[shown]:.6g} instead of {theirs[shown]:.6g}"
     finite, finite_there = np.isfinite(own[:2]).all(), np.isfinite(theirs[:2]).all()

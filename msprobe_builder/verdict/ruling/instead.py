@@ -16,7 +16,7 @@ from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.doubts.reordered import is_one_factor
+from msprobe_builder.verdict.explanations.reordered import is_one_factor
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding
 
 Int = NDArray[np.int64]

@@ -20,16 +20,16 @@ from msprobe_builder.verdict.differences.flow import Flow, flow_of
 from msprobe_builder.verdict.differences.loss_scale import without_loss_scale, without_scaling
 from msprobe_builder.verdict.differences.operators import Family
 from msprobe_builder.verdict.differences.undecided import undecided_calls
-from msprobe_builder.verdict.doubts.disagreeing import (
+from msprobe_builder.verdict.explanations.disagreeing import (
     disagreeing,
     ranks_off,
     told_of_numbers,
     told_of_ranks,
 )
-from msprobe_builder.verdict.doubts.own_norms import OwnNorms, own_norms
-from msprobe_builder.verdict.doubts.parts_of_updates import Updates, updates_of_parts
-from msprobe_builder.verdict.doubts.reordered import bits_of, may_have_moved_before
-from msprobe_builder.verdict.doubts.splitting import (
+from msprobe_builder.verdict.explanations.own_norms import OwnNorms, own_norms
+from msprobe_builder.verdict.explanations.parts_of_updates import Updates, updates_of_parts
+from msprobe_builder.verdict.explanations.reordered import bits_of, may_have_moved_before
+from msprobe_builder.verdict.explanations.splitting import (
     done_otherwise,
     explained_flags,
     flags_of_layers,
@@ -74,7 +74,7 @@ class Suspect:
     cause: Cause
     error: float  # of what it put out, as a fraction of its size
     expected: float  # what rounding, noise and its inputs explain of that
-    heirs: int  # nodes that inherit from it
+    followers: int  # nodes that inherit from it
     evidence: str
     source: str | None  # file and line that made the call
     ranks: tuple[int, ...]  # of a merged model, where an argument tells which are off
@@ -152,10 +152,10 @@ def judge_pair(result: PairResult) -> Judgement | None:
             more_often,
         ),
     )
-    heirs = np.bincount(roles.source[roles.source >= 0], minlength=len(roles.findings))
+    followers = np.bincount(roles.source[roles.source >= 0], minlength=len(roles.findings))
     norms = own_norms(flow, result.npu.provenance, result.bench.provenance, result.texts)
     otherwise = done_otherwise(flow)
-    found = accusations(flow, roles, result, heirs, norms, otherwise, more_often, bits)
+    found = accusations(flow, roles, result, followers, norms, otherwise, more_often, bits)
     parts = updates_of_parts(flow, result.npu.provenance, result.texts)
     if parts is not None:
         found = [one for one in found if not parts.is_of_turn(flow, one.finding)]
@@ -265,12 +265,14 @@ def _by_forward_calls(flow: Flow, found: list[Accusation]) -> list[Accusation]:
     result: dict[tuple[int, int], Accusation] = {}
     for each in sorted(found, key=lambda one: one.order):
         one = each.finding
-        part, lone = (flow.bench, flow.bench_lone) if one.side else (flow.npu, flow.lone)
+        part, unmatched = (
+            (flow.bench, flow.bench_unmatched) if one.side else (flow.npu, flow.unmatched)
+        )
         twin = int(part.calls.twin[one.node])
         is_back = part.calls.direction[one.node] == Direction.BACKWARD
         is_told = one.cause in OF_ONE_SIDE and is_back and twin >= 0
         is_both = one.cause is Cause.OUTPUT and is_back and (one.side, twin) in accused
-        if (is_told and lone[twin]) or is_both:
+        if (is_told and unmatched[twin]) or is_both:
             each = replace(each, finding=replace(one, node=twin))
         result.setdefault((one.side, each.finding.node), each)
     return list(result.values())
@@ -289,7 +291,7 @@ def _suspect(
     graph: Graph = result.npu if one.side == 0 else result.bench
     name = graph.tree.parsed[one.node]
     arguments = flow.arguments.get(one.node, []) if one.side == 0 else []
-    heirs = max(0, accusation.heirs - 1)
+    followers = max(0, accusation.followers - 1)
     is_by_sum = one.row >= 0 and bool(flow.by_sum[one.row])  # nobody knows by how much it is off
     is_back = name.direction is Direction.BACKWARD
     forward = [format_name(name._replace(direction=Direction.FORWARD))] if is_back else []
@@ -300,12 +302,12 @@ def _suspect(
         cause=one.cause,
         error=0.0 if is_by_sum else one.error,
         expected=0.0 if is_by_sum else one.expected,
-        heirs=heirs,
+        followers=followers,
         evidence=" ".join(
             [
                 parts.told[one.side, one.node]
                 if parts is not None and one.cause is Cause.PART
-                else evidence(flow, one, arguments, heirs, result.texts),
+                else evidence(flow, one, arguments, followers, result.texts),
                 *_told_of_order(flow, one, bits),
                 *told_of_overflow(graph, one.node),
                 *told_of_ranks(graph.table, graph.provenance, one.node, result.texts),

@@ -20,7 +20,7 @@ from msprobe_builder.database.write.pair import create
 from msprobe_builder.dump.names import parse_name
 from msprobe_builder.metrics.grading import STATISTICS_PROFILE
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "database.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "design" / "database.md"
 
 
 @pytest.fixture

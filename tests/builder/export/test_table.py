@@ -18,7 +18,7 @@ from msprobe_builder.command.main import main
 from tests.conftest import BuildDatabase
 
 STATISTICS = ("max", "min", "mean", "norm")
-# As docs/metrics.md lists them; bit k of nan_flags is that of the k-th.
+# As docs/design/metrics.md lists them; bit k of nan_flags is that of the k-th.
 METRICS = (
     *(f"{name}_diff" for name in STATISTICS),
     *(f"{name}_relative_err" for name in STATISTICS),
@@ -109,8 +109,8 @@ def test_what_is_not_a_number_and_what_is_missing_can_be_told_apart(
         "SELECT tensor.node_id FROM tensor JOIN node_view USING (node_id)"
         " WHERE side = 'npu' AND mean IS NULL AND NOT nan_flags & 4",
     )
-    lone = sum(1 for row in rows if not row["npu_name"])
-    assert values.count("") == len(missing) + lone
+    unmatched = sum(1 for row in rows if not row["npu_name"])
+    assert values.count("") == len(missing) + unmatched
 
 
 def test_each_metric_stands_in_its_column(database: Path, tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ def test_ranks_that_agree_raise_no_finding(agreement: Agreement) -> None:
 
 
 def test_the_document_shows_the_current_numbers(found: dict[str, list[Agreement]]) -> None:
-    document = (REPOSITORY / "docs" / "parallel-merge.md").read_text(encoding="utf-8")
+    document = (REPOSITORY / "benchmarks" / "results" / "parallel-merge.md").read_text(
+        encoding="utf-8"
+    )
     assert "\n".join(table_lines(found, other_cause)) in document
     assert "\n".join(cause_lines(found, other_cause)) in document

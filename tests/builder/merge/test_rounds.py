@@ -14,7 +14,7 @@ from msprobe_builder.dump.source import InMemoryDump
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.operators import PEER_CALLS
 from msprobe_builder.merge.join.layers import number_layers
-from msprobe_builder.merge.join.rounds import FINAL, Round, sort_top
+from msprobe_builder.merge.join.micro_batches import FINAL, Round, sort_top
 from msprobe_builder.pipeline.compare import read_rank
 
 PEERS = PEER_CALLS | {"Torch.empty"}

@@ -95,7 +95,9 @@ def test_ranks_that_agree_raise_no_finding(agreements: list[Agreement]) -> None:
 
 
 def test_the_document_shows_the_current_numbers(compare: Compare) -> None:
-    document = (REPOSITORY / "docs" / "parallel-merge.md").read_text(encoding="utf-8")
+    document = (REPOSITORY / "benchmarks" / "results" / "parallel-merge.md").read_text(
+        encoding="utf-8"
+    )
     found = {one.name: compare(one) for one in SPLITS}
     assert "\n".join(table_lines(found)) in document
     assert "\n".join(cause_lines(found)) in document

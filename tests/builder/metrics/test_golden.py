@@ -1,6 +1,7 @@
 """The reference tool's results on real dumps, reproduced; each difference follows a rule.
 
-The rules are those of docs/differences.md. A node that no rule names must have the same error.
+The rules are those of docs/design/differences.md. A node that no rule
+names must have the same error.
 """
 
 from __future__ import annotations

@@ -274,7 +274,7 @@ def test_the_nan_weight_is_found_where_it_is_used_first(dumps: Path, tmp_path: P
 
 
 def test_differences_from_the_reference_follow_from_the_rules(dumps: Path, tmp_path: Path) -> None:
-    """Each rule stands under "Overflow" in docs/differences.md."""
+    """Each rule stands under "Overflow" in docs/design/differences.md."""
     connection = overflow_of(
         dumps / "llama_statistics_nan_weight" / "step0" / "rank",
         tmp_path,

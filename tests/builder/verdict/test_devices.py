@@ -24,7 +24,7 @@ from tests.faults.judging import verdict_on
             "No fault beyond rounding",
         ),  # a factor of nearly 1, so that two calls put out nearly the same
         ("operated", "Convolutions differ"),  # of which gradients alone, beside one that cancels
-        ("normed_bf16", "No fault beyond rounding"),  # in float32, made of halves
+        ("normed_bf16", "No fault beyond rounding"),  # in float32, made of half precision
         ("raised", "No fault beyond rounding"),  # powers that the reference alone rounds to halves
         ("scaled_fp16", "This run multiplies its loss by 1,024 times what the reference does"),
     ],

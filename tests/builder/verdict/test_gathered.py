@@ -7,8 +7,8 @@ import pytest
 from msprobe_builder.base.codes import Direction, Kind, Strength
 from msprobe_builder.base.standing import GATHERING
 from msprobe_builder.verdict.ruling.across import judge_across
+from msprobe_builder.verdict.ruling.all_ranks import Accused, AllRanks, PlaceRuling
 from msprobe_builder.verdict.ruling.conclusion import FAULT
-from msprobe_builder.verdict.ruling.heard import Accused, Hearing, PlaceRuling
 
 STRONG, WEAK, NONE = Strength.STRONG, Strength.WEAK, Strength.NONE
 
@@ -35,25 +35,25 @@ def accused(number: int, rank: int, stem: str, strength: Strength, seq: int) -> 
     )
 
 
-def heard(gathering: Strength, weight: Strength, rank: int, seq: int = 1) -> Accused:
+def answered(gathering: Strength, weight: Strength, rank: int, seq: int = 1) -> Accused:
     """A weight of rank 0 behind what a rank has gathered, when both were heard."""
     one = accused(1, rank, GATHERING, gathering, seq)
     other = accused(2, 0, "Module.router.Linear", weight, 5)
     places = [PlaceRuling(0, place, FAULT, "", 9) for place in (0, 1)]
-    judge_across(Hearing(places, [one, other]))
+    judge_across(AllRanks(places, [one, other]))
     return other
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_gathering_that_is_less_sure_explains_no_weight(rank: int) -> None:
-    other = heard(WEAK, STRONG, rank)
+    other = answered(WEAK, STRONG, rank)
     assert other.strength == STRONG
     assert other.evidence.startswith("It differs.")
 
 
 @pytest.mark.parametrize("strength", [STRONG, WEAK])
 def test_a_weight_follows_from_parts_that_this_rank_has_gathered(strength: Strength) -> None:
-    other = heard(STRONG, strength, 0)
+    other = answered(STRONG, strength, 0)
     assert other.strength == NONE
     assert other.evidence.startswith(
         "Its parameters were gathered in Torch.fsdp_all_gather.0.forward, where they were wrong."
@@ -61,10 +61,10 @@ def test_a_weight_follows_from_parts_that_this_rank_has_gathered(strength: Stren
 
 
 def test_a_weight_follows_from_parts_of_another_rank() -> None:
-    other = heard(STRONG, STRONG, 1)
+    other = answered(STRONG, STRONG, 1)
     assert other.strength == NONE
     assert other.evidence.startswith("It comes from rank 1, where it was wrong before.")
 
 
 def test_what_is_gathered_later_explains_no_weight() -> None:
-    assert heard(STRONG, STRONG, 1, seq=9).strength == STRONG
+    assert answered(STRONG, STRONG, 1, seq=9).strength == STRONG

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 SAYING = (
     *("ruling/conclusion", "ruling/evidence", "ruling/across", "ruling/judgement"),
-    *("ruling/next_dump", "doubts/disagreeing", "doubts/parts_of_updates"),
+    *("ruling/next_dump", "explanations/disagreeing", "explanations/parts_of_updates"),
 )
 SENTENCES = json.loads((ROOT / "frontend_polymer/test/i18n/told.json").read_text("utf-8"))
 

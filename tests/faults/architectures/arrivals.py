@@ -29,14 +29,14 @@ class Transducer(nn.Module):
         self.blank = nn.Linear(width, 64)
 
     def forward(self, ids: Tensor) -> Tensor:
-        heard, _ = self.hears(self.words(ids))
+        answered, _ = self.hears(self.words(ids))
         before = F.pad(ids, (1, 0))
         start = planted("told_too_late", 0, 1)
         before = before[:, start : start + ids.shape[1]]  # culprit: told_too_late
         told, _ = self.tells(self.words(before))  # culprit: told_too_late
-        both = heard[:, :, None] + told[:, None]
+        both = answered[:, :, None] + told[:, None]
         if planted("joined_by_product", False, True):
-            both = heard[:, :, None] * told[:, None]  # culprit: joined_by_product
+            both = answered[:, :, None] * told[:, None]  # culprit: joined_by_product
         both = torch.tanh(self.joined(both))  # culprit: joined_by_product
         axis = planted("wrong_axis", -1, 1)
         chances = F.log_softmax(self.blank(both), axis)  # culprit: wrong_axis

@@ -53,11 +53,11 @@ class Stream(nn.Module):
             k = F.rms_norm(k, (self.size,), self.k_weight, 1e-6)  # culprit: words_keys_raw
         return q, k, v, *rest
 
-    def answer(self, x: Tensor, heard: Tensor, *rest: Tensor) -> Tensor:
+    def answer(self, x: Tensor, answered: Tensor, *rest: Tensor) -> Tensor:
         gate, shift, scale, last = rest
         if self.name == "words" and planted("gates_confused", False, True, self.layer):
             gate = last
-        x = x + gate * self.o(heard)  # culprit: gates_confused
+        x = x + gate * self.o(answered)  # culprit: gates_confused
         h = F.layer_norm(x, x.shape[-1:], eps=1e-6)
         if self.name == "picture" and planted("shifted_first", False, True, self.layer):
             h = (h + shift) * (1 + scale)  # culprit: shifted_first
@@ -95,10 +95,10 @@ class JointBlock(nn.Module):
         y = y.transpose(1, 2).flatten(2)
         n = words.shape[1]
         if planted("words_taken_last", False, True, self.layer):
-            heard, seen = y[:, -n:], y[:, :-n]  # culprit: words_taken_last
+            answered, seen = y[:, -n:], y[:, :-n]  # culprit: words_taken_last
         else:
-            heard, seen = y[:, :n], y[:, n:]  # culprit: words_taken_last
-        return self.words.answer(words, heard, *rest), self.picture.answer(
+            answered, seen = y[:, :n], y[:, n:]  # culprit: words_taken_last
+        return self.words.answer(words, answered, *rest), self.picture.answer(
             picture, seen, *other_rest
         )
 
@@ -177,7 +177,7 @@ class Joint(nn.Module):
         return (weights * off).mean()  # culprit: weighed_by_time
 
 
-class Hearing(nn.Module):
+class AllRanks(nn.Module):
     """Attention whose keys have no bias; half of its scale is on either side."""
 
     def __init__(self, width: int, layer: int, name: str) -> None:
@@ -215,9 +215,9 @@ class HeardBlock(nn.Module):
         super().__init__()
         self.layer, self.speaks = layer, speaks
         self.norm, self.feed_norm = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.own = Hearing(width, layer, "own" if speaks else "heard")
+        self.own = AllRanks(width, layer, "own" if speaks else "heard")
         if speaks:
-            self.cross_norm, self.cross = nn.LayerNorm(width), Hearing(width, layer, "cross")
+            self.cross_norm, self.cross = nn.LayerNorm(width), AllRanks(width, layer, "cross")
         self.grow, self.back = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, told: Tensor | None = None) -> Tensor:

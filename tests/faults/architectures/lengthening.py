@@ -158,10 +158,10 @@ class LongLayer(nn.Module):
             return torch.einsum("bcj,cij->bci", x, table)
         room = planted("wraps_round", 2 * n, n, self.layer)
         told = torch.fft.rfft(taps.t().float(), n=room)  # culprit: wraps_round
-        heard = torch.fft.rfft(x.float(), n=room)  # culprit: wraps_round
+        answered = torch.fft.rfft(x.float(), n=room)  # culprit: wraps_round
         if planted("looks_ahead", False, True, self.layer):
             told = told.conj()  # culprit: looks_ahead
-        y = torch.fft.irfft(heard * told, n=room)  # culprit: wraps_round, looks_ahead
+        y = torch.fft.irfft(answered * told, n=room)  # culprit: wraps_round, looks_ahead
         return y[..., :n].to(x.dtype)
 
     def forward(self, x: Tensor) -> Tensor:

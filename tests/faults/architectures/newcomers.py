@@ -165,20 +165,20 @@ class Listener(nn.Module):
         return torch.cat([angle.sin(), angle.cos()], 1)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        heard = self.sound(tokens).transpose(1, 2)
-        heard = F.gelu(self.first(heard))
-        heard = self.second(heard)
+        answered = self.sound(tokens).transpose(1, 2)
+        answered = F.gelu(self.first(answered))
+        answered = self.second(answered)
         if not planted("second_gelu_missing", False, True):
-            heard = F.gelu(heard)  # culprit: second_gelu_missing
-        heard = heard.transpose(1, 2)  # culprit: second_gelu_missing
-        heard = heard + self.waves(heard.shape[1], heard.shape[2]).to(heard.dtype)
+            answered = F.gelu(answered)  # culprit: second_gelu_missing
+        answered = answered.transpose(1, 2)  # culprit: second_gelu_missing
+        answered = answered + self.waves(answered.shape[1], answered.shape[2]).to(answered.dtype)
         for block in self.encoder:
-            heard = block(heard)
+            answered = block(answered)
         if not planted("heard_not_normal", False, True):
-            heard = self.encoder_norm(heard)  # culprit: heard_not_normal
+            answered = self.encoder_norm(answered)  # culprit: heard_not_normal
         x = self.words(tokens.roll(1, 1)) + self.places
         for block in self.decoder:
-            x = block(x, heard)  # culprit: heard_not_normal
+            x = block(x, answered)  # culprit: heard_not_normal
         return self.norm(x) @ self.words.weight.t()
 
 

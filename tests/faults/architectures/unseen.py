@@ -49,8 +49,8 @@ class T5Attention(nn.Module):
                 scores = scores + bias  # culprit: bias_not_added
         if causal:
             hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
-            filler = planted("mask_weak", -1e9, -2.0, self.layer)
-            scores = scores.masked_fill(hidden, filler)  # culprit: mask_weak
+            mask_value = planted("mask_weak", -1e9, -2.0, self.layer)
+            scores = scores.masked_fill(hidden, mask_value)  # culprit: mask_weak
         dimension = planted("softmax_dimension", -1, -2, self.layer)
         weights = torch.softmax(scores, dim=dimension)  # culprit: softmax_dimension
         mixed = torch.einsum("bhqk,bhkd->bhqd", weights, v).transpose(1, 2).flatten(2)

@@ -1,7 +1,7 @@
 """The truth table of splits that are recorded on demand.
 
 ``PYTHONPATH=.:benchmarks python -m tests.faults.splits.truth FOLDER [SPLIT ...]`` prints the table
-of docs/parallel-merge.md, and what has no known cause to standard error.
+of benchmarks/results/parallel-merge.md, and what has no known cause to standard error.
 """
 
 from __future__ import annotations

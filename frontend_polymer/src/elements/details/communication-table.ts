@@ -148,7 +148,7 @@ function hinted(className: string, content: string, hint: string): HTMLElement {
   return cell;
 }
 
-/** The rule by which the two calls belong together; see docs/communication.md. */
+/** The rule by which the two calls belong together; see docs/design/communication.md. */
 function reason(record: NodeRecord, { role }: CommunicationPartner, text: Texts): string {
   const { whyMessage, whyRoot, whyGroup } = text.communication;
   const operation = operationOf(record) ?? record.name;

@@ -1,0 +1,125 @@
+"""Ranks of a merged model that differ in what they should have alike.
+
+The value that is shown is one rank's, so that of another may be wrong unseen. Where the reference
+is split as well and its ranks differ there, too, that is how the model is made.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import numpy as np
+
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.provenance import Provenance, in_words
+from msprobe_builder.graph.tree import Tree
+from msprobe_builder.metrics.pairing import Pairs
+from msprobe_builder.verdict.differences.flow import Flow
+from msprobe_builder.verdict.explanations.own_norms import Wrong
+from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place
+
+
+def _holds(tree: Tree, node: int, later: list[int]) -> bool:
+    """Whether one of the later nodes is inside of this one."""
+    return any(node < other <= int(tree.subtree_end[node]) for other in later)
+
+
+_SHOWN = 2
+
+
+def disagreeing(
+    tree: Tree,
+    table: ParameterTable,
+    npu: Provenance | None,
+    bench: Provenance | None,
+    pairs: Pairs,
+) -> dict[int, Place]:
+    """The npu rows in which ranks differ, each with the node where that begins."""
+    if npu is None or not npu.apart:
+        return {}
+    usual = {} if bench is None else bench.apart
+    partner = dict(zip(pairs.npu.tolist(), pairs.bench.tolist(), strict=True)) if usual else {}
+    rows = [row for row in sorted(npu.apart) if partner.get(row, -1) not in usual]
+    begins = [row for row in rows if any(one.is_origin for one in npu.apart[row])]
+    nodes = table.node[begins].tolist()
+    # What a module puts out begins in the call inside that made it.
+    inner = [not _holds(tree, node, nodes[place + 1 :]) for place, node in enumerate(nodes)]
+    begins = [row for row, counts in zip(begins, inner, strict=True) if counts] or rows[:1]
+    found = {}
+    for row in rows:
+        origin = begins[max(bisect_right(begins, row) - 1, 0)]
+        found[row] = Place(0, int(table.node[origin]), Cause.RANK)
+    return found
+
+
+def own_factors(table: ParameterTable, provenance: Provenance | None, node: int) -> list[int]:
+    """The rows of arguments that are another number, such as a scale, on some ranks."""
+    if provenance is None or not provenance.factors:
+        return []
+    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+    return [row for row in range(first, last) if row in provenance.factors]
+
+
+def with_own_factors(flow: Flow, provenance: Provenance | None) -> list[tuple[int, int]]:
+    """Calls that ranks give another factor, and what of their output is off for that."""
+    table = flow.npu.table
+    if provenance is None or not provenance.factors:
+        return []
+    nodes = table.node[[*provenance.factors]]
+    off = np.nan_to_num(flow.error) > SUSPICIOUS * flow.floor
+    off &= np.isin(table.node, nodes) & (table.section == Section.OUTPUT)
+    return [(int(table.node[row]), row) for row in np.flatnonzero(off).tolist()]
+
+
+def ranks_off(
+    flow: Flow, provenance: Provenance | None, other: Provenance | None, node: int, texts: Texts
+) -> tuple[int, ...]:
+    """The ranks that give a call another factor than the reference does, where any gives its.
+
+    Where ranks of the reference give their own as well, that it shows one of them tells nothing.
+    """
+    table, bench = flow.npu.table, flow.bench.table
+    partner, off = int(flow.partner[node]), set[int]()
+    of_ranks = {} if other is None else other.factors
+    for row in own_factors(table, provenance, node) if partner >= 0 else ():
+        assert provenance is not None
+        first, last = np.searchsorted(bench.node, [partner, partner + 1]).tolist()
+        same = [one for one in range(first, last) if bench.name_id[one] == table.name_id[row]]
+        if any(one in of_ranks for one in same):
+            continue
+        theirs = {texts.values[bench.value_id[one]] for one in same if bench.value_id[one] >= 0}
+        given = provenance.factors[row].of_ranks
+        if any(value in theirs for value, _ in given):
+            off.update(rank for value, ranks in given if value not in theirs for rank in ranks)
+    return tuple(sorted(off))
+
+
+def told_of_ranks(
+    table: ParameterTable, provenance: Provenance | None, node: int, texts: Texts
+) -> list[str]:
+    """What ranks have of their own at a node, in sentences: arguments and values."""
+    if provenance is None:
+        return []
+    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+    names = texts.values
+    arguments = [
+        f"Argument {names[table.name_id[row]].removeprefix('input.')} is {told}."
+        for row in own_factors(table, provenance, node)
+        for told in [provenance.factors[row].in_words()]
+    ]
+    apart = [
+        f"In {names[table.name_id[row]]} {in_words([one])}."
+        for row in range(first, last)
+        for one in provenance.apart.get(row, ())
+    ]
+    return [*arguments[:_SHOWN], *apart[:_SHOWN]]
+
+
+def told_of_numbers(wrong: Sequence[Wrong]) -> list[str]:
+    """Which ranks put out a number that does not follow from what they have, in sentences."""
+    return [
+        f"Rank {one.rank} has {one.own:.9g} instead of {one.due:.9g}." for one in wrong[:_SHOWN]
+    ]

@@ -1,0 +1,269 @@
+"""What an optimizer does to the parts of parameters that its rank has, told without their turn.
+
+Sharded optimizers (ZeRO, ``ZeroRedundancyOptimizer``, Megatron's distributed one) go through other
+parameters on each rank than the reference does, and through slices of flat buffers. What is paired
+by its turn belongs to other parameters. Three things hold whatever the parts are. Every update is
+made with numbers that the reference's are made with, too (learning rate, decay, betas), and with
+all of them. A rank leaves out no kind of update. And a tensor that is as large as some of the
+reference's, in the same function, has the values of one of these; what is of another size is a
+slice, of which nothing was recorded that could be compared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.part import Part
+from msprobe_builder.graph.provenance import Provenance
+from msprobe_builder.verdict.differences.flow import Flow
+from msprobe_builder.verdict.explanations.certainty import works_on_other_parts
+from msprobe_builder.verdict.findings import Cause, Finding
+
+_SAME = 8e-6  # of a number that a script computed in single precision
+_WRONG = 1e-2  # beyond what any summation does
+_SMALL = 1e-3  # of the largest norm: what rounding may have left of a sum
+_FOREACH = "_foreach_"
+_SHOWN = 4
+_FIRST = "input.0"  # what is written into
+# They write what no update made: a copy, a constant.
+_NO_UPDATES = frozenset({"copy_", "zero_", "fill_", "requires_grad_", "detach_", "resize_"})
+
+Kind = tuple[str, str, float]  # function, argument or output, elements
+
+
+@dataclass(frozen=True)
+class Updates:
+    """What is known of a rank's updates where its parts are not the reference's.
+
+    ``last`` is the node of the last backward pass, ``told`` says by side and node
+    what was found; ``agreeing`` and ``uncompared`` count tensors.
+    """
+
+    last: int
+    agreeing: int
+    uncompared: int
+    findings: list[Finding] = field(default_factory=list)
+    told: dict[tuple[int, int], str] = field(default_factory=dict)
+
+    def is_of_turn(self, flow: Flow, finding: Finding) -> bool:
+        """Whether a finding stands behind the last pass, where calls are paired by their turn."""
+        by_itself = finding.cause in (Cause.NUMBER, Cause.RANK)  # each rank's own was recorded
+        return finding.at > self.last and bool(flow.npu.calls.is_api[finding.at]) and not by_itself
+
+    def sentence(self) -> str:
+        """What was compared of them, and what nobody could compare."""
+        told = (
+            "Behind the last backward pass the rank goes through other parts of parameters than"
+            f" the reference: {self.agreeing:,} of their tensors agree with one of the"
+            " reference's, whatever its turn"
+        )
+        if not self.uncompared:
+            return f"{told}."
+        return f"{told}; {self.uncompared:,} are slices and were not compared."
+
+
+@dataclass(frozen=True)
+class _Side:
+    """In-place calls behind the last backward pass: rows of tensors, and numbers, by function."""
+
+    rows: dict[Kind, list[int]]
+    numbers: dict[str, dict[float, list[int]]]  # by stem, with the nodes
+    calls: dict[str, int]  # the first node of each function
+
+
+def updates_of_parts(flow: Flow, provenance: Provenance | None, texts: Texts) -> Updates | None:
+    """What the rank's updates show; None where it goes through what the reference does."""
+    last = flow.npu.calls.last_pass
+    if flow.npu.calls.direction[last] != Direction.BACKWARD:
+        return None
+    npu, bench = _side(flow.npu, last, texts), _side(flow.bench, flow.bench.calls.last_pass, texts)
+    has_others = provenance is not None and provenance.replicas > 1
+    if not (bench.calls and (has_others or works_on_other_parts(flow, last))):
+        return None
+    if not _are_other_parts(npu, bench):
+        return None
+    off, agreeing, uncompared = _by_value(flow, npu, bench)
+    result = Updates(last, agreeing, uncompared)
+    for node, text in _of_numbers(flow, npu, bench, is_vague=uncompared > 0 and not agreeing):
+        _add(result, (0, node), -1, text)
+    first = min((node for _, node in result.told), default=None)
+    if off >= 0 and (first is None or int(flow.npu.table.node[off]) < first):
+        name = texts.values[flow.npu.table.name_id[off]]
+        norm = flow.npu.table.statistics[3, off]
+        text = f"No update of the reference has {name} like this, whose norm is {norm:.6g}."
+        _add(result, (0, int(flow.npu.table.node[off])), off, text)
+    if lacking := sorted(bench.calls.keys() - npu.calls.keys()):
+        text = (
+            f"The rank never calls {', '.join(lacking[:_SHOWN])} behind the last backward pass, as"
+            " the reference does."
+        )
+        _add(result, (1, min(bench.calls[one] for one in lacking)), -1, text)
+    return result
+
+
+def _add(result: Updates, place: tuple[int, int], row: int, text: str) -> None:
+    if place in result.told:
+        result.told[place] += f" {text}"
+        return
+    result.told[place] = text
+    side, node = place
+    at = result.last if side else node
+    result.findings.append(Finding(side, node, row, at, 0.0, 0.0, Cause.PART, -1))
+
+
+def _are_other_parts(npu: _Side, bench: _Side) -> bool:
+    """Whether most of the reference's functions are called for tensors of other sizes, or never.
+
+    Gradients of all parameters may be averaged on each rank though it updates only some.
+    """
+    loops: tuple[dict[str, Counter[float]], ...] = {}, {}
+    for loop, side in zip(loops, (npu, bench), strict=True):
+        for (function, argument, elements), rows in side.rows.items():
+            if argument == _FIRST:
+                loop.setdefault(function, Counter())[elements] = len(rows)
+    own, theirs = loops
+    same = sum(own.get(function) == sizes for function, sizes in theirs.items())
+    return len(theirs) - same >= max(same, 1)
+
+
+def _side(part: Part, last: int, texts: Texts) -> _Side:
+    table, calls = part.table, part.calls
+    operators = [stem.rpartition(".")[2] for stem in calls.stems]
+    behind = np.flatnonzero(calls.is_forward_call)
+    behind = behind[behind > last]
+    names = {
+        node: (calls.stems[stem], operators[stem].removeprefix(_FOREACH))
+        for node, stem in zip(behind.tolist(), calls.stem[behind].tolist(), strict=True)
+        if _is_update(operators[stem])
+    }
+    rows: dict[Kind, list[int]] = {}
+    numbers: dict[str, dict[float, list[int]]] = {}
+    first = int(np.searchsorted(table.node, last, side="right"))
+    for row in range(first, len(table)):
+        node = int(table.node[row])
+        if node not in names:
+            continue
+        stem, function = names[node]
+        if table.is_tensor[row]:
+            if table.numel[row] > 1:
+                argument = _argument(texts.values[table.name_id[row]], operators[calls.stem[node]])
+                rows.setdefault((function, argument, float(table.numel[row])), []).append(row)
+        elif table.section[row] == Section.INPUT and _text(texts, table.type_id[row]) == "float":
+            number = float(_text(texts, table.value_id[row]) or "nan")
+            numbers.setdefault(stem, {}).setdefault(number, []).append(node)
+    first_calls: dict[str, int] = {}
+    for node, (_, function) in names.items():
+        first_calls.setdefault(function, node)
+    return _Side(rows, numbers, first_calls)
+
+
+def _is_update(operator: str) -> bool:
+    """Whether a function writes into what it is given, as the names of torch's functions say."""
+    if operator.endswith("__") or not operator.endswith("_"):
+        return False
+    return operator.removeprefix(_FOREACH) not in _NO_UPDATES
+
+
+def _argument(name: str, operator: str) -> str:
+    """The argument, or output, that a tensor is or, of a function over many, is a member of."""
+    if not operator.startswith(_FOREACH):
+        return name
+    section, place = name.split(".")[:2]
+    return f"{section}.{place if section == 'input' else 0}"
+
+
+def _text(texts: Texts, place: int) -> str:
+    return texts.values[place] if place >= 0 else ""
+
+
+def _by_value(flow: Flow, npu: _Side, bench: _Side) -> tuple[int, int, int]:
+    """The first row unlike all of the reference's, how many are like one, how many are slices."""
+    table, theirs = flow.npu.table, flow.bench.table
+    off, agreeing, uncompared = [], 0, 0
+    largest: dict[tuple[str, str], float] = {}
+    for (function, argument, _), rows in npu.rows.items():
+        size = float(np.nanmax(table.statistics[3, rows], initial=0.0))
+        largest[function, argument] = max(size, largest.get((function, argument), 0.0))
+    for kind, rows in npu.rows.items():
+        if kind not in bench.rows:
+            uncompared += len(rows)
+            continue
+        others = theirs.statistics[:, bench.rows[kind]]
+        for row in rows:
+            own = table.statistics[:, row]
+            if not np.isfinite(own).all() or own[3] <= _SMALL * largest[kind[:2]]:
+                continue
+            if _nearest(own, others) > _WRONG:
+                off.append(row)
+            else:
+                agreeing += 1
+    return min(off, default=-1), agreeing, uncompared
+
+
+def _nearest(own: NDArray[np.float64], others: NDArray[np.float64]) -> float:
+    """How far the most similar tensor is away, as a fraction of the own one's statistics."""
+    size = np.array([*[np.abs(own[:2]).max()] * 3, own[3]])
+    return float(np.nanmin((np.abs(others - own[:, None]) / size[:, None]).max(axis=0), initial=1))
+
+
+def _of_numbers(
+    flow: Flow, npu: _Side, bench: _Side, *, is_vague: bool
+) -> Iterable[tuple[int, str]]:
+    """Numbers that updates of one side alone are made with, at the first call of the function.
+
+    That the rank lacks one of the reference's says nothing where it may not have the parameters:
+    those of one group have decay, those of another have none. With ``is_vague`` it has slices of
+    flat buffers alone, which are made of all.
+    """
+    for stem, own in npu.numbers.items():
+        theirs = bench.numbers.get(stem)
+        if theirs is None:
+            continue
+        for number, nodes in own.items():
+            if not _has(theirs, number):
+                shown = ", ".join(f"{one:.6g}" for one in list(theirs)[:_SHOWN])
+                yield (
+                    nodes[0],
+                    f"It is given {number:.6g}; the reference gives {shown} to the function.",
+                )
+        lost = [
+            number
+            for number, nodes in theirs.items()
+            if not _has(own, number)
+            and (is_vague or any(_has_parameter(flow, npu, node) for node in nodes))
+        ]
+        if lost:
+            shown = ", ".join(f"{one:.6g}" for one in lost[:_SHOWN])
+            first = min(nodes[0] for nodes in own.values())
+            yield first, f"The rank never gives it {shown}, as the reference does."
+
+
+def _has(numbers: Iterable[float], wanted: float) -> bool:
+    return any(abs(one - wanted) <= _SAME * max(abs(one), abs(wanted)) for one in numbers)
+
+
+def _has_parameter(flow: Flow, npu: _Side, node: int) -> bool:
+    """Whether the rank updates a tensor that a call of the reference is given."""
+    table, theirs = flow.npu.table, flow.bench.table
+    first, last = np.searchsorted(theirs.node, [node, node + 1]).tolist()
+    rows = [
+        row
+        for row in range(first, last)
+        if theirs.is_tensor[row] and theirs.section[row] == Section.INPUT and theirs.numel[row] > 1
+    ]
+    for (_, _, elements), own in npu.rows.items():
+        for row in rows:
+            wanted = theirs.statistics[:, row]
+            if theirs.numel[row] != elements or not wanted[3] > 0:
+                continue
+            if _nearest(wanted, table.statistics[:, own]) < _SAME:
+                return True
+    return False

@@ -1,0 +1,131 @@
+"""What differs because a model was split over ranks, and is no fault for that.
+
+Parallel layers are told by flags how their ranks talk to each other (whether gradients are reduced
+in the background, whether a sequence is gathered). Unsplit, the same layer has other flags. Such a
+flag is explained where everything the call puts out agrees; where it does not, it is told of who
+is accused for what it puts out. Flags outside of parallel layers, and numbers, are explained by
+nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.part import Part
+from msprobe_builder.merge.flow.parallel_layers import boundary_state, module_class
+from msprobe_builder.verdict.differences.arguments import Argument
+from msprobe_builder.verdict.differences.flow import Flow
+from msprobe_builder.verdict.differences.operators import SHAPING, Family, families
+from msprobe_builder.verdict.findings import SUSPICIOUS
+
+_FLAGS = frozenset({"True", "False"})
+
+
+def flags_of_layers(flow: Flow) -> dict[int, list[Argument]]:
+    """Differing flags of calls in parallel layers."""
+    if not flow.is_merged:
+        return {}
+    return {
+        node: several
+        for node, several in flow.arguments.items()
+        if all({one.npu, one.bench} == _FLAGS for one in several)
+        and _is_in_parallel_layer(flow.npu, node)
+    }
+
+
+def explained_flags(flow: Flow, flags: dict[int, list[Argument]]) -> dict[int, list[Argument]]:
+    """Those of calls that put out what the reference does: the split of their layer explains it."""
+    return {node: several for node, several in flags.items() if _agrees(flow, node)}
+
+
+def telling_flags(flow: Flow, flags: dict[int, list[Argument]]) -> dict[int, list[Argument]]:
+    """Those of calls that put out something else though they are given the same.
+
+    A call that is given what is wrong already, or what nobody compared, is not accused for a flag.
+    """
+    return {
+        node: several
+        for node, several in flags.items()
+        if _agrees(flow, node, Section.INPUT) and not _agrees(flow, node)
+    }
+
+
+def _is_in_parallel_layer(part: Part, node: int) -> bool:
+    tree, above = part.tree, int(part.tree.parent[node])
+    if above <= 0 or not part.calls.is_module[above]:
+        return False
+    name = module_class(tree.parsed[above])
+    return boundary_state(name, Direction.FORWARD, Section.OUTPUT) is not None
+
+
+def keeps_its_gradient(flow: Flow, node: int) -> bool:
+    """Whether the module around a call hands back the gradients that the reference's does.
+
+    Inside of a function with a backward of its own, such as ring attention, nothing has a history.
+    Ranks that exchange tensors have such functions where one rank has none.
+    """
+    above = int(flow.npu.tree.parent[node])
+    if not flow.is_merged or above <= 0 or not flow.npu.calls.is_module[above]:
+        return False
+    back = int(flow.twin[above])
+    return back >= 0 and _agrees(flow, above) and _agrees(flow, back)
+
+
+def done_otherwise(flow: Flow) -> NDArray[np.bool_]:
+    """Calls of modules that talk to other ranks inside, which the reference has no need to.
+
+    Ranks that hold parts of a sequence go through them block by block, such as in a ring. What the
+    calls inside put out is then made of other numbers; what the module puts out tells whether they
+    are right, its gradients included.
+    """
+    tree, bench = flow.npu.tree, flow.bench.tree
+    inside = np.zeros(len(tree), dtype=bool)
+    if not flow.is_merged:
+        return inside
+    talking, theirs = _talking(flow.npu), _talking(flow.bench)
+    for above in sorted({int(tree.parent[node]) for node in talking}):
+        other = int(flow.partner[above])
+        if above <= 0 or not flow.npu.calls.is_module[above] or other < 0:
+            continue
+        if any(other < node <= bench.subtree_end[other] for node in theirs):
+            continue
+        if boundary_state(module_class(tree.parsed[above]), Direction.FORWARD, Section.OUTPUT):
+            continue  # a parallel layer computes what the whole one does, but for its parts
+        ways = [one for one in (above, int(flow.twin[above])) if one >= 0]
+        if all(_agrees(flow, one) for one in ways):
+            inside |= np.isin(tree.parent, ways) & flow.npu.calls.is_api
+    return inside
+
+
+def keeps_parameters_together(flow: Flow) -> NDArray[np.bool_]:
+    """Calls outside of modules that one side alone makes to gather and scatter its parameters.
+
+    They talk, take memory and view it, such as FSDP around each module; what they hand over shows
+    in the modules, where it is judged.
+    """
+    part = flow.npu
+    family = families(part.calls)
+    moves = np.isin(family, (Family.COMMUNICATION, Family.UNINITIALISED))
+    moves |= part.calls.are(SHAPING | {"as_strided"})
+    moves |= part.calls.of_stems(lambda one: one.startswith("Torch.fsdp_")) == 1
+    outside = ~part.calls.is_module[part.tree.parent] & flow.unmatched
+    return np.asarray(moves & outside & part.calls.is_api & flow.is_merged)
+
+
+def _talking(part: Part) -> list[int]:
+    """Calls of communication."""
+    return np.flatnonzero(part.calls.of_stems(lambda one: one.startswith("Distributed."))).tolist()
+
+
+def _agrees(flow: Flow, node: int, section: Section = Section.OUTPUT) -> bool:
+    """Whether what a call puts out, or is given, is known and all like that of the reference."""
+    table = flow.npu.table
+    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+    rows = np.arange(first, last)
+    rows = rows[table.is_tensor[rows] & (table.section[rows] == section)]
+    error = flow.error[rows]
+    known = np.isfinite(error)
+    return bool(known.any() and np.all(error[known] <= SUSPICIOUS * flow.floor[rows[known]]))

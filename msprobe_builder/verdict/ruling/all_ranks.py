@@ -1,0 +1,162 @@
+"""Suspects, and what other ranks and steps have to say of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
+from msprobe_builder.base.standing import GATHERING
+
+_CARRYING = (CallRole.CARRIER, CallRole.AMPLIFIER)
+
+
+@dataclass
+class Accused:
+    """A suspect as it stands while the ranks are heard."""
+
+    suspect_id: int
+    node_id: int
+    step: int
+    rank: int
+    side: int
+    seq: int  # place in the execution order of its graph
+    strength: int
+    cause: str
+    place: int
+    evidence: str
+    kind: int
+    direction: int
+    call: int | None
+    stem: str
+    source: str | None
+    module: str  # path of the module that it is called in; empty where it is in none
+    talks: bool = False  # to other ranks, itself or in a call that it encloses
+    is_update: bool = False  # made behind all gradients
+    trained_in: int | None = None  # step whose update, which agrees, put out its weights
+    is_of_others: bool = False  # it may be what other ranks put into a sum
+    changed: bool = False
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether its values come from other ranks as well."""
+        return self.talks or self.is_of_parameters
+
+    @property
+    def is_of_parameters(self) -> bool:
+        """Whether it stands for gradients of parameters, which is given nothing itself."""
+        return self.stem.endswith(".parameters_grad") or ".parameters_grad." in self.stem
+
+    @property
+    def gathers(self) -> bool:
+        """Whether it takes this rank's parts of parameters, to put those of all together."""
+        return self.stem.startswith(GATHERING)
+
+    @property
+    def reads_gradients(self) -> bool:
+        """Whether it is given what no recorded call has made, behind all passes."""
+        return self.is_update and self.cause == "external"
+
+    @property
+    def can_be_judged_again(self) -> bool:
+        """Whether other ranks may have something to say in its favour."""
+        return self.strength > 0 and not self.side
+
+    def name(self) -> str:
+        word = {int(Direction.FORWARD): "forward", int(Direction.BACKWARD): "backward"}
+        if self.direction not in word:
+            return self.stem
+        if self.kind == Kind.API:
+            return f"{self.stem}.{self.call}.{word[self.direction]}"
+        return f"{self.stem}.{word[self.direction]}.{self.call}"
+
+    def explain(self, why: str) -> None:
+        """Somebody else is to blame."""
+        self.strength, self.changed = int(Strength.NONE), True
+        self.evidence = f"{why} {self.evidence}"
+
+    def weaken(self, why: str) -> None:
+        """It may be so without a fault."""
+        self.strength = min(self.strength, int(Strength.WEAK))
+        self.add(why)
+
+    def convict(self, why: str) -> None:
+        """What came later has felt it."""
+        self.strength = int(Strength.STRONG)
+        self.add(why)
+
+    def add(self, what: str) -> None:
+        self.changed = True
+        self.evidence = f"{self.evidence} {what}"
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What part a call of another rank plays; None where there is no verdict on it."""
+
+    rank: int
+    role: int | None
+    given: float | None = None
+    is_same: bool = False  # it put out the same, to the last digit
+    inherits: bool = False  # from a suspect of that rank
+    is_accused_alike: bool = False  # of the same, in a call in which all give and take
+    gives: float = 0.0  # how far the norm is off of what it was given to talk of
+
+    @property
+    def carries(self) -> bool:
+        """Whether it hands on what was wrong on that rank before, though it may not be compared."""
+        return self.role in _CARRYING or (self.role == CallRole.UNKNOWN and self.inherits)
+
+
+@dataclass
+class PlaceRuling:
+    """The verdict on one step and rank."""
+
+    step: int
+    rank: int
+    conclusion: str
+    sentence: str
+    compared: int
+    noise: float | None = None  # of one call given equal tensors, where it is known
+    changed: bool = False
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A module that this run calls ``own`` times in a step, and the reference ``theirs`` times."""
+
+    step: int
+    rank: int
+    module: str
+    own: int
+    theirs: int
+
+    @property
+    def sentence(self) -> str:
+        """As in a step of which a micro-step is missing."""
+        return (
+            f"Look at step {self.step} first: calls of {self.module} there are {self.own:,}, in the"
+            f" reference {self.theirs:,}."
+        )
+
+
+@dataclass(frozen=True)
+class AllRanks:
+    """All verdicts and suspects of a file, and by ``suspect_id`` what other ranks say of them.
+
+    ``namesakes`` are the same calls of other ranks, ``partners`` those that it talked to,
+    ``senders`` the ranks that sent in both runs what arrived, and send what is right; ``repeated``
+    the modules that one side calls more often, the first of each step and rank.
+    """
+
+    places: list[PlaceRuling]
+    accused: list[Accused]
+    namesakes: dict[int, list[Witness]] = field(default_factory=dict)
+    partners: dict[int, list[Witness]] = field(default_factory=dict)
+    senders: dict[int, int] = field(default_factory=dict)
+    repeated: list[Repeated] = field(default_factory=list)
+
+    @cached_property
+    def begins(self) -> int:
+        """The first step that was recorded."""
+        return min((place.step for place in self.places), default=0)

@@ -1,0 +1,47 @@
+"""Everything that is recorded is judged as its file says."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.recorded.case import FOLDER, RecordedCase, cases
+from tests.recorded.judge import database_of, differences, facts_of
+from tests.sharing import make_once
+
+CASES = list(cases())
+CACHE = REPOSITORY / ".cache" / "recorded"
+
+
+def unpacked(archive: Path) -> Path:
+    """The folder with what lies in an archive; it stays for the runs that follow."""
+    name = "_".join(archive.relative_to(FOLDER).parts).removesuffix(".tar.xz")
+    content = hashlib.sha256(archive.read_bytes()).hexdigest()[:12]
+
+    def unpack(folder: Path) -> None:
+        with tarfile.open(archive) as opened:
+            opened.extractall(folder, filter="data")
+        for older in CACHE.glob(f"{name}-*"):
+            if older.is_dir() and older != folder:
+                shutil.rmtree(older, ignore_errors=True)
+
+    CACHE.mkdir(parents=True, exist_ok=True)
+    return make_once(CACHE / f"{name}-{content}", unpack)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_what_is_recorded_is_judged_as_its_file_says(case: RecordedCase, tmp_path: Path) -> None:
+    dumps = None if case.archive is None else unpacked(case.archive)
+    found = facts_of(database_of(case, dumps, tmp_path), case.facts)
+    wrong = differences(case.facts, found)
+    assert not wrong, "\n".join([case.why, *wrong])
+
+
+def test_each_archive_is_used() -> None:
+    archives = set(FOLDER.glob("*/*.tar.xz"))
+    assert archives == {case.archive for case in CASES} - {None}
