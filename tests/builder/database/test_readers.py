@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from msprobe_builder.base.codes import Kind, Section
+from msprobe_builder.base.codes import CallRole, Kind, Section
 from msprobe_builder.database.read.across import read_across
 from msprobe_builder.database.read.around import read_around
+from msprobe_builder.database.read.candidates import nodes_alike, read_stored_node
 from msprobe_builder.database.read.graphs import last_inside, other_side
 from msprobe_builder.database.read.matches import (
     matches_below,
@@ -31,7 +32,7 @@ from msprobe_builder.database.read.tree import (
 from msprobe_builder.database.read.values import read_norms
 from tb_graph_ascend.problems import ProblemError
 from tb_graph_ascend.query.wanted import wanted_graph, wanted_node, wanted_places
-from tests.small_graphs import RANDOMS, Node, graph_of, random_pair, written
+from tests.small_graphs import RANDOMS, Node, Pair, graph_of, random_pair, written
 
 
 @given(RANDOMS)
@@ -130,6 +131,30 @@ def test_matches(random: Random) -> None:
 
 
 @given(RANDOMS)
+def test_of_many_nodes_alike_the_first_few_are_known(random: Random) -> None:
+    """Those of the same path, then those in the partner of the parent, then the nearest."""
+    pair = random_pair(random)
+    with written([pair]) as connection:
+        other = graph_of(connection, pair, 1)
+        for own in list(pair.sides[0].values())[1:]:
+            assert own.parent is not None
+            host = pair.matches.get(own.parent)
+            expected, limit = random.randrange(other.first, other.last + 1), random.randint(1, 4)
+            stored = read_stored_node(connection, own.node)
+            assert (stored.path, stored.operator) == (own.path, own.operator)
+            keys = {
+                one.node: (not is_path, not is_sibling, abs(one.node - expected))
+                for one in pair.sides[1].values()
+                if (one.kind, one.direction) == (own.kind, own.direction)
+                for is_path in [own.path != "" and one.path == own.path]
+                for is_sibling in [host is not None and one.parent == host]
+                if is_path or is_sibling or one.operator == own.operator
+            }
+            found = nodes_alike(connection, stored, host, other, expected, limit)
+            assert [keys[node] for node in found] == sorted(keys.values())[:limit]
+
+
+@given(RANDOMS)
 def test_norms_are_those_of_the_first_output_that_has_one(random: Random) -> None:
     pair = random_pair(random)
     with written([pair]) as connection:
@@ -172,12 +197,25 @@ def test_columns_of_a_graph(random: Random) -> None:
                 if one.node in partner
             ]
             assert found.partner_offset.tolist() == places
+            assert found.role.tolist() == roles_of(pair, side)
             reasons = [pair.reasons.get(one.node) for one in nodes]
             if any(reasons):
                 words = [None, *found.unmatched_reasons]
                 assert [words[place] for place in found.unmatched_reason] == reasons
             else:
                 assert not found.unmatched_reason.size
+
+
+def roles_of(pair: Pair, side: int) -> list[int]:
+    """Of what has no role of its own, what is matched is clean, the root aside."""
+    if side == 1 or not pair.roles:
+        return []
+    root = min(pair.sides[0])
+    usual = {
+        node: CallRole.CLEAN if node in pair.matches and node != root else CallRole.UNKNOWN
+        for node in pair.sides[0]
+    }
+    return [pair.roles.get(node, int(role)) for node, role in usual.items()]
 
 
 @given(RANDOMS)
