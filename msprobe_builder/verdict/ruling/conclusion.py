@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from msprobe_builder.base.codes import Strength
 from msprobe_builder.base.standing import BEFORE
 from msprobe_builder.dump.names import parse_name
-from msprobe_builder.graph.calls import operator_of
+from msprobe_builder.operators import questions
+from msprobe_builder.operators.table import operator_of
 from msprobe_builder.verdict.differences.arguments import Argument
-from msprobe_builder.verdict.differences.operators import OF_ANY_SIGN
 
 FAULT, CLEAN, UNDECIDED = "fault", "clean", "undecided"
 
@@ -44,7 +44,7 @@ def conclude(
         strength, name, evidence, source = known[0]
         return sentence_of(strength, "", f"{name} ({source})" if source else name, evidence)
     if choice is not None:
-        is_turned = operator_of(parse_name(choice).stem) in OF_ANY_SIGN
+        is_turned = questions.any_sign(operator_of(parse_name(choice).stem))
         chosen = "other signs of vectors" if is_turned else "other indices"
         return UNDECIDED, (
             f"Nothing is wrong before {choice}, which chose {chosen} than the reference from "

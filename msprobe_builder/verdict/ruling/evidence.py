@@ -11,10 +11,10 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.stack import Stacks, is_framework
 from msprobe_builder.metrics.result import Graph
+from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.arguments import Argument
 from msprobe_builder.verdict.differences.distance import WORST, mask_values
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.differences.operators import CASTS, TURNING
 from msprobe_builder.verdict.explanations.incomparable import given_unknown, resized_inputs
 from msprobe_builder.verdict.explanations.reordered import takes_samples
 from msprobe_builder.verdict.explanations.shares_of_passes import shares_of_passes
@@ -59,12 +59,12 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
     behind = f"Behind it {name} of {at} {shown}, although everything before it agrees."
     if finding.cause in (Cause.MISSING, Cause.EXTRA) and row < 0:
         lacks = "This run" if finding.side else "The reference"
-        if (flow.bench if finding.side else flow.npu).calls.are(CASTS)[finding.node]:
+        if (flow.bench if finding.side else flow.npu).calls.are(questions.casts)[finding.node]:
             return (
                 f"It casts to a type coarser than any that {lacks[0].lower()}{lacks[1:]} uses. What"
                 " that rounds averages out in the statistics behind it."
             )
-        if (flow.bench if finding.side else flow.npu).calls.are(TURNING)[finding.node]:
+        if (flow.bench if finding.side else flow.npu).calls.are(questions.turns)[finding.node]:
             return f"{lacks} does not make the call, whose effect no statistic tells."
         part = flow.bench if finding.side else flow.npu
         producer = flow.bench_producer if finding.side else flow.producer
@@ -78,7 +78,10 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
         return "Ranks that should be alike are not."
     if finding.cause is Cause.NUMBER and table.section[row] == Section.INPUT:
         return f"The reference takes a norm of no gradient like {name}."
-    if finding.cause is Cause.NUMBER and flow.npu.calls.are({"all_reduce"})[finding.node]:
+    if (
+        finding.cause is Cause.NUMBER
+        and flow.npu.calls.are(questions.one_of("all_reduce"))[finding.node]
+    ):
         return f"{name} is not the sum of what all ranks put in."
     if finding.cause is Cause.NUMBER:
         return f"{name} is not what follows from the rank's own gradients."
