@@ -56,6 +56,12 @@ def named(name: str) -> Operator:
     return known
 
 
+@cache
+def row_of(name: str) -> Operator:
+    """The row of this name, or one that says nothing."""
+    return named(name) if name in _written() or name in _generated() else Operator(name, Kind.OTHER)
+
+
 def is_in_place(stem: str) -> bool:
     """Whether a call writes to the tensor that it is called on: ``add_``, ``__iadd__``."""
     name = stem.rpartition(".")[2]
