@@ -1,4 +1,4 @@
-"""A case that ``make case`` writes holds, and nothing but what judging reads is kept of its dumps."""
+"""A case that ``make case`` writes holds, and keeps nothing but what judging reads."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def make(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
     write.main()
 
 
+@pytest.mark.usefixtures("area")
 def test_a_case_that_is_written_holds(
-    area: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
