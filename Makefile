@@ -1,13 +1,16 @@
 # "make help" lists what there is. Everything lands in .venv, .cache, build, dist and out.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+# Only what a recipe hands on as independent runs side by side, see "checks".
+ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
+endif
 
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
-# Twice quiet: errors only.
-PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=2 $(PY) -m pip
+# Twice quiet: errors only. What is never imported needs no compiling.
+PIP := PIP_NO_COMPILE=1 PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=2 $(PY) -m pip
 NPM := $(PY) scripts/node.py
 # Tests run side by side; an idle process takes half of what another has still to do.
 WORKERS ?= auto
@@ -51,8 +54,13 @@ typecheck: contract modules $(VENV)/.dev ## check types: mypy --strict, tsc
 	$(VENV)/bin/mypy
 	$(NPM) run typecheck
 
+.PHONY: checks
+checks: build modules $(VENV)/.dev
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target SIDE_BY_SIDE=1 \
+		typecheck lint test-frontend
+
 .PHONY: test
-test: lint typecheck test-frontend build $(VENV)/.dev ## every check but the exhaustive ones (PLANTED=commit: as CI)
+test: checks ## every check but the exhaustive ones (PLANTED=commit: as CI)
 	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && \
 		$(PYTEST) -m "not slow" --planted=$(PLANTED) --junitxml=$(TIMES)
 
@@ -61,7 +69,7 @@ test-times: $(PY) ## which files took longest when make test or test-all ran las
 	@$(PY) scripts/test_times.py $(TIMES)
 
 .PHONY: test-all
-test-all: lint typecheck test-frontend build $(VENV)/.dev ## every check, before a large change is called done (an hour or more)
+test-all: checks ## every check, before a large change is called done (an hour or more)
 	@scripts/install_servers
 	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && $(PYTEST) --junitxml=$(TIMES)
 
@@ -112,18 +120,16 @@ test-browser: build $(VENV)/.dev ## the tests in Chromium
 test-frontend: modules ## the front end's own tests, without a browser
 	$(NPM) test
 
-# The front end's layout and data are mutated; takes long, so no check waits for it.
-.PHONY: mutants-frontend
-mutants-frontend: contract modules ## how many planted faults the front end's own tests notice
-	MUTANTS=1 $(NPM) run mutants
-
 .PHONY: bench
 bench: build ## what a comparison costs, against the least that is possible (REFERENCE=python with msprobe; minutes)
 	$(PY) benchmarks/build.py $(if $(REFERENCE),--reference $(REFERENCE))
 
-.PHONY: mutants
-mutants: build $(VENV)/.dev ## change the code in a sample of places; does a test notice? (SAMPLE=100 SEED=1)
-	$(PY) scripts/mutants.py --sample $(or $(SAMPLE),100) --seed $(or $(SEED),1)
+MUTANTS = PYTHONPATH=scripts $(PY) -m mutants --seed $(or $(SEED),1) --sample $(or $(SAMPLE),40)
+.PHONY: mutants mutants-frontend
+mutants: build $(VENV)/.dev ## change a sample of the code; does a test notice? (SAMPLE=40 SEED=1 AREA=verdict)
+	$(MUTANTS) $(addprefix --area ,$(AREA))
+mutants-frontend: contract modules ## the same for the front end's layout and data (SAMPLE=40 SEED=1)
+	$(MUTANTS) --area layout
 
 .PHONY: screenshots
 screenshots: build $(VENV)/.dev ## take the pictures of the documentation again
@@ -147,7 +153,7 @@ test-versions: wheel ## the wheel with the oldest and newest Python, numpy, prot
 .PHONY: clean
 clean: ## remove everything that was made here
 	rm -rf $(VENV) .cache build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -rf tb_graph_ascend/static tb_graph_ascend/generated mutants
+	rm -rf tb_graph_ascend/static tb_graph_ascend/generated
 	rm -rf frontend_polymer/node_modules frontend_polymer/src/generated
 	rm -rf $(EXAMPLE)/correct $(EXAMPLE)/wrong_attention_scale
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,6 +1,6 @@
 """How well merged splits of a training agree with the same training on a single rank.
 
-``python benchmarks/merge_truth.py FOLDER`` prints tables of benchmarks/results/parallel-merge.md;
+``python benchmarks/merge_truth.py FOLDER`` writes tables of benchmarks/results/parallel-merge.md;
 FOLDER holds the unpacked archives ``megatron_*`` of tests/data. Causes are told apart by
 :func:`cause`; what has none of the known ones is printed to standard error.
 """
@@ -31,6 +31,7 @@ from msprobe_builder.merge.replica import ReplicaSource, read_replica
 from msprobe_builder.merge.values.own_tokens import with_common_mean
 from msprobe_builder.pipeline.compare import read_rank
 from msprobe_builder.pipeline.jobs import pair_up_replicas
+from result_tables import write_tables
 
 # Sums over other orders, measured against the largest statistic of the tensor. The coarsest
 # dtype of a run counts: what is computed of bfloat16 in float32 carries its rounding along.
@@ -284,12 +285,17 @@ def cause_lines(
 
 
 def main() -> None:
-    """Print the tables, then every difference without a known cause."""
+    """Write the tables, print every difference without a known cause."""
     folder = Path(sys.argv[1])
-    groups = (SPLITS, cause), (OTHER_SPLITS, other_cause), (SPREAD_SPLITS, spread_cause)
-    for splits, why in groups:
+    groups = (
+        ("GPT of Megatron-Core", SPLITS, cause),
+        ("Recomputation, uneven stages, a pipeline written by hand", OTHER_SPLITS, other_cause),
+        ("Experts, parts of a sequence, optimizers, float16", SPREAD_SPLITS, spread_cause),
+    )
+    for heading, splits, why in groups:
         found = {split.name: compare_split(folder, split) for split in splits}
-        print("\n".join([*table_lines(found, why), "", *cause_lines(found, why), ""]))
+        tables = table_lines(found, why), cause_lines(found, why)
+        write_tables("parallel-merge.md", heading, tables)
         for name, agreements in found.items():
             for finding in (item for one in agreements for item in one.findings):
                 if why(finding) is None:

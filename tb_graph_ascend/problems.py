@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
-from msprobe_builder.files.problems import FileError
+if TYPE_CHECKING:
+    from msprobe_builder.files.problems import FileError
 
 # Of problems of a file, where it says more than that the file cannot be shown.
 STATUSES = {

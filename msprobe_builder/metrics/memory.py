@@ -20,16 +20,12 @@ from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.producers import producers
 from msprobe_builder.graph.tree import Tree, operator_mask
 from msprobe_builder.metrics.tolerance import FIRST_OPERANDS, OVERWRITES, unread_operands
+from msprobe_builder.operators import questions
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
-# Where communication writes to: the first argument, or one of these keywords.
-_FIRST = frozenset(
-    "recv irecv all_gather all_gather_into_tensor all_gather_single all_gather_base "
-    "reduce_scatter reduce_scatter_tensor reduce_scatter_single reduce_scatter_base "
-    "all_to_all all_to_all_single scatter".split()
-)
+# Where communication writes to, if not to the first argument.
 _WRITES = OVERWRITES | {"__setitem__"}
 _KEYWORDS = ("tensor_list", "output", "output_tensor", "output_tensor_list", "gather_list")
 
@@ -58,7 +54,7 @@ def _views(part: Part) -> Bool:
 
 def _unwritten(part: Part, views: Bool, producer: Int) -> Bool:
     table = part.table
-    fresh = part.calls.are(UNINITIALISED)[table.node]
+    fresh = part.calls.are(questions.is_uninitialised)[table.node]
     # What a call was given and has written to is no longer as it was handed out.
     written = (table.section == Section.INPUT) & part.calls.is_api[table.node]
     _hand_on(fresh, views, table, np.where((producer >= 0) & written[producer], -1, producer))
@@ -95,7 +91,7 @@ def _overwritten(part: Part, texts: Texts) -> Bool:
     table = part.table
     result = np.zeros(len(table), dtype=bool)
     talks = np.flatnonzero(part.calls.is_api & (part.calls.of_stems(communicates) == 1))
-    first = talks[part.calls.are(_FIRST)[talks]]
+    first = talks[part.calls.are(lambda one: "writes_first" in one.traits)[talks]]
     rows = np.flatnonzero((table.section == Section.INPUT) & np.isin(table.node, talks))
     is_first = np.isin(table.node[rows], first)
     for row, leads in zip(rows.tolist(), is_first.tolist(), strict=True):

@@ -3,6 +3,8 @@
 A request names a file by its path below the log directory. The name is looked up among the files
 that a walk has found; it is never turned into a path. So a link may lead out of the log directory
 if it lies there itself, but ``..`` or an absolute path names nothing.
+
+TensorBoard walks while it starts, so what reads files is imported when the first is asked for.
 """
 
 from __future__ import annotations
@@ -14,10 +16,13 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from msprobe_builder.database.file import DatabaseFile, read_file
 from tb_graph_ascend.limits import FRESH_SECONDS, MAX_DIRECTORIES, MAX_ENTRIES
 from tb_graph_ascend.problems import not_found
+
+if TYPE_CHECKING:
+    from msprobe_builder.database.file import DatabaseFile
 
 SUFFIX = ".vis.db"
 TREND_SUFFIX = ".trend.db"
@@ -50,12 +55,16 @@ class LogDirectory:
 
     def files(self) -> list[DatabaseFile]:
         """All files, found anew, numbers in their names in numeric order."""
+        from msprobe_builder.database.file import read_file
+
         found = self._search()
         files = (read_file(name, found[name]) for name in sorted(found, key=_natural_order))
         return [file for file in files if file is not None]
 
     def file(self, name: str) -> DatabaseFile:
         """The file of this name as it is now."""
+        from msprobe_builder.database.file import read_file
+
         found = self._found
         if name not in found and time.monotonic() - self._found_at > FRESH_SECONDS:
             found = self._search()

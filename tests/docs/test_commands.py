@@ -116,12 +116,21 @@ def test_make_targets_named_in_the_text_exist(document: str) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document: str) -> None:
     text = (REPOSITORY / document).read_text(encoding="utf-8")
-    folder = (REPOSITORY / document).parent
-    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
-    missing = [
-        target for target in targets if "://" not in target and not (folder / target).exists()
-    ]
+    missing = []
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(#[^)]*)?\)", text):
+        if "://" in target:
+            continue
+        path = ((REPOSITORY / document).parent / target) if target else REPOSITORY / document
+        if not path.exists() or (anchor and anchor[1:] not in anchors(path)):
+            missing.append(target + anchor)
     assert not missing
+
+
+def anchors(path: Path) -> set[str]:
+    """Where links into a document may lead, as GitHub makes anchors of headings."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings)
+    return set(plain)
 
 
 def test_both_readmes_show_the_same_commands_and_settings() -> None:

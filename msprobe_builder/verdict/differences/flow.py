@@ -28,6 +28,7 @@ from msprobe_builder.verdict.differences.bits import (
 )
 from msprobe_builder.verdict.differences.consumers import Consumers, consumers_of, makers
 from msprobe_builder.verdict.differences.distance import OTHER_BITS, distances
+from msprobe_builder.verdict.differences.drawn import drawing_calls
 from msprobe_builder.verdict.differences.exchanged import traded_calls
 from msprobe_builder.verdict.differences.grouped import Grouped, grouped_of
 from msprobe_builder.verdict.differences.habits import gains, mixing, own_noise, reach, seen_of
@@ -154,7 +155,10 @@ def flow_of(
     """
     size, table, calls = len(npu.table), npu.table, npu.calls
     is_line = np.array([text.count(",") == 0 for text in texts.values] + [False])[table.shape_id]
-    family, handing_on = families(calls), carries(calls)
+    drawn, handing_on = drawing_calls(npu, texts), carries(calls)
+    family = families(calls)
+    family[(family == Family.RANDOM) & ~drawn] = Family.PLAIN
+    family[drawn] = Family.RANDOM
     grouped = grouped_of(calls, bench.calls, groups)
     other_types = has_other_precision(npu, bench.table, comparisons)
     error, floor = np.full(size, np.nan), np.full(size, 2.0**-20)

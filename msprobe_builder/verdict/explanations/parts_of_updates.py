@@ -24,6 +24,8 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import Fact, Facts, fact
 from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.provenance import Provenance
+from msprobe_builder.operators.operator import Kind as OperatorKind
+from msprobe_builder.operators.table import operator_of
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.explanations.certainty import works_on_other_parts
 from msprobe_builder.verdict.findings import Cause, Finding
@@ -34,8 +36,6 @@ _SMALL = 1e-3  # of the largest norm: what rounding may have left of a sum
 _FOREACH = "_foreach_"
 _SHOWN = 4
 _FIRST = "input.0"  # what is written into
-# They write what no update made: a copy, a constant.
-_NO_UPDATES = frozenset({"copy_", "zero_", "fill_", "requires_grad_", "detach_", "resize_"})
 
 Kind = tuple[str, str, float]  # function, argument or output, elements
 
@@ -157,11 +157,15 @@ def _side(part: Part, last: int, texts: Texts) -> _Side:
     return _Side(rows, numbers, first_calls)
 
 
+# They write what no update made: a copy, a constant.
+_NO_UPDATES = (OperatorKind.FILL, OperatorKind.SHAPE, OperatorKind.EMPTY)
+
+
 def _is_update(operator: str) -> bool:
     """Whether a function writes into what it is given, as the names of torch's functions say."""
     if operator.endswith("__") or not operator.endswith("_"):
         return False
-    return operator.removeprefix(_FOREACH) not in _NO_UPDATES
+    return operator_of(operator.removeprefix(_FOREACH)).kind not in _NO_UPDATES
 
 
 def _argument(name: str, operator: str) -> str:

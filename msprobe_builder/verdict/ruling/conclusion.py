@@ -8,9 +8,9 @@ from msprobe_builder.base.codes import Strength
 from msprobe_builder.dump.names import parse_name
 from msprobe_builder.facts.fact import Fact, Facts, fact, has_code
 from msprobe_builder.facts.words import THE_REFERENCE, THIS_RUN
-from msprobe_builder.graph.calls import operator_of
+from msprobe_builder.operators import questions
+from msprobe_builder.operators.table import operator_of
 from msprobe_builder.verdict.differences.arguments import Argument
-from msprobe_builder.verdict.differences.operators import OF_ANY_SIGN
 
 FAULT, CLEAN, UNDECIDED = "fault", "clean", "undecided"
 
@@ -41,7 +41,7 @@ def conclude(
         strength, name, evidence, source = known[0]
         return accuse(strength, None, name, source, evidence)
     if choice is not None:
-        is_turned = operator_of(parse_name(choice).stem) in OF_ANY_SIGN
+        is_turned = questions.any_sign(operator_of(parse_name(choice).stem))
         code = "chose_otherwise.signs" if is_turned else "chose_otherwise.indices"
         return UNDECIDED, (fact(code, name=choice),)
     if not compared:

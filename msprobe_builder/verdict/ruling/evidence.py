@@ -12,10 +12,10 @@ from msprobe_builder.dump.stack import Stacks, is_framework
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.words import STATISTIC, THE_REFERENCE, THIS_RUN, multiple
 from msprobe_builder.metrics.result import Graph
+from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.arguments import Argument
 from msprobe_builder.verdict.differences.distance import WORST, mask_values
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.differences.operators import CASTS, TURNING
 from msprobe_builder.verdict.explanations.incomparable import given_unknown, resized_inputs
 from msprobe_builder.verdict.explanations.reordered import takes_samples
 from msprobe_builder.verdict.explanations.shares_of_passes import shares_of_passes
@@ -65,7 +65,7 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> list[Fact]:
         return [fact("ranks_unlike")]
     if cause is Cause.NUMBER and table.section[row] == Section.INPUT:
         return [fact("number.norm_of_none", name=name)]
-    if cause is Cause.NUMBER and flow.npu.calls.are({"all_reduce"})[finding.node]:
+    if cause is Cause.NUMBER and flow.npu.calls.are(questions.one_of("all_reduce"))[finding.node]:
         return [fact("number.no_sum", name=name)]
     if cause is Cause.NUMBER:
         return [fact("number.not_of_gradients", name=name)]
@@ -113,9 +113,9 @@ def _told_of_lacking(flow: Flow, finding: Finding) -> Fact:
     side = THIS_RUN if finding.side else THE_REFERENCE
     part = flow.bench if finding.side else flow.npu
     producer = flow.bench_producer if finding.side else flow.producer
-    if part.calls.are(CASTS)[finding.node]:
+    if part.calls.are(questions.casts)[finding.node]:
         return fact("call_lacking.cast", side=side)
-    if part.calls.are(TURNING)[finding.node]:
+    if part.calls.are(questions.turns)[finding.node]:
         return fact("call_lacking.order", side=side)
     if np.any(part.table.node[producer[producer >= 0]] == finding.node):
         return fact("call_lacking.without_effect", side=side)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from msprobe_builder.pipeline.compare import read_rank
 from tests.builder.merge.simulated_training import HIDDEN, INNER, VOCABULARY, Model
 from tests.builder.merge.simulator import Cluster, simulate, whole
 from tests.cases import costly_examples
+from tests.pairwise import covering
 
 
 def merged(
@@ -125,6 +127,49 @@ def splits(draw: st.DrawFn) -> tuple[Model, Cluster]:
     return model, cluster
 
 
+def is_possible(row: dict[str, Any]) -> bool:
+    """Whether there is such a training: a chunk without a module is recognised by nothing."""
+    if row["vpp"] > 1 and (row["pp"] == 1 or row["nesting"] == "bare"):
+        return False
+    is_plain = row["cp"] == row["dp"] == 1 and not row["experts"]
+    if row["sequence_parallel"] and not is_plain:
+        return False
+    # Tensor-parallel ranks of the simulated training share no experts out.
+    can_share = row["experts"] and row["tp"] == 1
+    return row["ep"] == 1 or bool(can_share and row["cp"] * row["dp"] % row["ep"] == 0)
+
+
+SPREADS = covering(
+    {
+        "nesting": ["decoder", "flat", "bare"],
+        "tp": [1, 2, 4],
+        "pp": [1, 2, 4],
+        "vpp": [1, 3],
+        "cp": [1, 2],
+        "dp": [1, 2],
+        "ep": [1, 2],
+        "experts": [0, 4],
+        "micro_batches": [1, 3],
+        "global_numbers": [False, True],
+        "all_forward_first": [False, True],
+        "sequence_parallel": [False, True],
+    },
+    is_possible,
+)
+
+
+@pytest.mark.parametrize("row", SPREADS, ids=lambda row: "-".join(map(str, row.values())))
+def test_any_two_ways_to_split_go_together(row: dict[str, Any]) -> None:
+    row = dict(row)
+    own = {key: row.pop(key) for key in ("micro_batches", "nesting", "global_numbers", "experts")}
+    model = Model(layers=4, **own)
+    pieces = row["pp"] * row["vpp"]
+    cuts = tuple(len(model.parts) * piece // pieces for piece in range(1, pieces))
+    cluster = Cluster(cuts=cuts, **row)
+    check_against_truth(model, cluster, cluster.dp - 1)
+
+
+@pytest.mark.slow
 @settings(max_examples=costly_examples())
 @given(splits())
 def test_the_merge_of_a_split_is_the_whole(split: tuple[Model, Cluster]) -> None:
@@ -144,6 +189,7 @@ def spreads(draw: st.DrawFn) -> tuple[Model, Cluster, int]:
     return replace(model, experts=experts), cluster, draw(st.integers(0, dp - 1))
 
 
+@pytest.mark.slow
 @example(
     (
         Model(layers=5, micro_batches=1, nesting="decoder", experts=8),
