@@ -389,11 +389,7 @@ RULES = (
         "the function gathers the rows before it multiplies them",
         _gathering_product,
     ),
-    Rule(
-        "partial product",
-        "both factors are cut along what is summed over",
-        _partial_product,
-    ),
+    Rule("partial product", "both factors are cut along what is summed over", _partial_product),
     Rule("summed", "the indices of its sum say what becomes of each dimension", _summed),
     Rule("shrunk", "its call reduces a shard along one dimension", _shrunk),
     Rule("gathered", "its call put shards together itself", _gathered),
