@@ -22,6 +22,7 @@ class Action(Enum):
     IGNORE = 1  # reads no values: shapes, flags, queries
     EXPOSE = 2  # hands out memory that may change without the version counter noticing
     ENTER = 3  # what it calls is seen instead of it
+    HOOK = 4  # may change the gradient of a tensor
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,9 @@ def describe_function(function: Any) -> Api:
     name = label.partition(".")[2]
     prefix = label.partition(".")[0]
     action = Action.RECORD
-    if name in names_with("describes") or not prefix:
+    if name in names_with("hooks"):
+        action = Action.HOOK
+    elif name in names_with("describes") or not prefix:
         action = Action.IGNORE
     elif name in names_with("exposes"):
         action = Action.EXPOSE
