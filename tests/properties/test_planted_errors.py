@@ -1,4 +1,4 @@
-"""Errors planted into recorded dumps, in many places: the call that is off is named, with its error."""
+"""Errors planted into recorded dumps: the call that is off is named, and how far it is off."""
 
 from __future__ import annotations
 
