@@ -48,7 +48,7 @@ class Parameter:
     section: Section
     shape: str | None
     dtype: str | None = None
-    extreme: float | None = None  # largest element; the smallest is 0
+    extremes: tuple[float, float] | None = None  # the largest element and the smallest
     norm: float | None = None
     is_nan: bool = False  # the norm
 
@@ -169,7 +169,7 @@ def _parameter(random: Random) -> Parameter:
         section,
         random.choice(("[2]", "[2]", "[2, 3]")),
         random.choice(("torch.float32", "Float16")),
-        None if is_nan else number,
+        None if is_nan else (number, random.choice((0.0, 0.0, -1.0))),
         None if is_nan or random.random() < 0.1 else number,
         is_nan,
     )
@@ -241,11 +241,11 @@ def _write(connection: sqlite3.Connection, node: Node, graph: int, number: dict[
             )
         else:
             connection.execute(
-                "INSERT INTO tensor VALUES (?, ?, ?, 1, NULL, ?, ?, NULL, ?, 0, NULL, ?, ?, NULL,"
+                "INSERT INTO tensor VALUES (?, ?, ?, 1, NULL, ?, ?, NULL, ?, ?, NULL, ?, ?, NULL,"
                 " NULL)",
                 (
                     node.node, place, int(one.section), number[one.dtype], number[one.shape],
-                    one.extreme, one.norm, 8 if one.is_nan else 0,
+                    *(one.extremes or (None, None)), one.norm, 8 if one.is_nan else 0,
                 ),
             )  # fmt: skip
 

@@ -112,6 +112,11 @@ def places(operator: Operator) -> bool:
     return operator.kind is Kind.PLACE
 
 
+def commutes(operator: Operator) -> bool:
+    """Whether its operands may be given in either order."""
+    return "commutative" in operator.traits
+
+
 def is_attention(operator: Operator) -> bool:
     """Whether each row of what it puts out is made of several."""
     return "attention" in operator.traits

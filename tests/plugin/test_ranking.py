@@ -9,21 +9,28 @@ from hypothesis import given
 from msprobe_builder.base.codes import Section
 from tb_graph_ascend.query.candidates import SHOWN, rank_candidates
 from tests.plugin.test_candidates import REASONS
-from tests.small_graphs import RANDOMS, Node, Pair, graph_of, random_pair, written
+from tests.small_graphs import RANDOMS, Node, Pair, Parameter, graph_of, random_pair, written
 
 
 def are_equal(own: Node, other: Node) -> bool:
     """Whether both put out a tensor of the same statistics, which are not all one number."""
-    outputs = [
-        [one for one in node.parameters if one.section == Section.OUTPUT] for node in (own, other)
-    ]
     return any(
-        None not in (left.norm, right.norm, left.extreme, right.extreme)
-        and left.extreme != 0
-        and abs(left.norm - right.norm) <= 1e-5 * left.norm  # type: ignore[operator]
-        and abs(left.extreme - right.extreme) <= 1e-5 * left.extreme  # type: ignore[operator]
-        for left in outputs[0]
-        for right in outputs[1]
+        one.section == other_one.section == Section.OUTPUT and _agree(one, other_one)
+        for one in own.parameters
+        for other_one in other.parameters
+    )
+
+
+def _agree(own: Parameter, other: Parameter) -> bool:
+    if own.extremes is None or other.extremes is None or own.norm is None or other.norm is None:
+        return False
+    high, low = own.extremes
+    size = 1e-5 * max(abs(high), abs(low))
+    return (
+        high != low
+        and abs(own.norm - other.norm) <= 1e-5 * own.norm
+        and abs(high - other.extremes[0]) <= size
+        and abs(low - other.extremes[1]) <= size
     )
 
 

@@ -198,7 +198,7 @@ def _fits(right: Any, found: Any) -> bool:
 
 def _by_key(name: str, right: Any, found: Any) -> list[str]:
     """What is told of some keys; None says that there is nothing of the kind."""
-    if right is None or found is None:
+    if not right or found is None:  # an empty map as well: nothing at all
         return _unequal(name, right, found)
     return [
         line for key, one in right.items() for line in _one_of(f"{name} {key}", one, found.get(key))

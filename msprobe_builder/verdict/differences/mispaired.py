@@ -192,7 +192,7 @@ def swapped_operands(
     first = np.flatnonzero(off[:-1] & off[1:] & (npu.node[:-1] == npu.node[1:]))
     inputs = (npu.section[first] == Section.INPUT) & (npu.section[first + 1] == Section.INPUT)
     first = first[inputs & (npu.position[first] == 0)]
-    first = first[calls.are(lambda one: "commutative" in one.traits)[npu.node[first]]]
+    first = first[calls.are(questions.commutes)[npu.node[first]]]
     here, there = bench_of[first], bench_of[first + 1]
     alike = _alike(npu.statistics[:, first], bench.statistics[:, there])
     alike &= _alike(npu.statistics[:, first + 1], bench.statistics[:, here])
