@@ -66,6 +66,16 @@ def test_of_a_module_only_what_takes_a_gradient_is_shown(tmp_path: Path) -> None
     assert [item["Max"] for [item] in gradients.values()] == [4.0, 12.0]
 
 
+def test_a_call_that_only_reads_tensors_is_recorded(tmp_path: Path) -> None:
+    dump = record(
+        tmp_path,
+        lambda: (torch.equal(torch.ones(2), torch.zeros(2)), torch.ones(2).tolist()),
+        level="L1",
+    )
+    assert dump.data["Torch.equal.0.forward"]["output"] == [{"type": "bool", "value": False}]
+    assert [item["Max"] for item in dump.data["Torch.equal.0.forward"]["input_args"]] == [1.0, 0.0]
+
+
 def test_gradients_that_a_framework_sets_are_those_of_the_pass_in_which_it_does(
     tmp_path: Path,
 ) -> None:
