@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
-from importlib import resources
+from pkgutil import get_data
 
 from msprobe_builder.operators.operator import Argument, Kind, Operator, Term
 from msprobe_builder.operators.prefixes import COLLECTIVES, COLUMNS, MODULES
@@ -139,7 +139,7 @@ def _shortened(name: str, column: str) -> list[str]:
 
 
 def _lines(file: str) -> list[str]:
-    text = resources.files(__package__).joinpath(file).read_text("utf-8")
+    text = (get_data(__package__, file) or b"").decode("utf-8")
     return [line for line in text.splitlines() if line and line[0] != "#"]
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from msprobe_builder.dump.flow_layout import Maker, Mark, Place
 
+from msprobe_builder.dump.flow_layout import Maker, Mark, Place
 from msprobe_collector.record.calls import Call
 from msprobe_collector.record.flow import FlowRows
 from msprobe_collector.record.gradient_flow import GradientFlow

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from msprobe_builder.dump.flow_layout import Maker, Mark, Place
 
+from msprobe_builder.dump.flow_layout import Maker, Mark, Place
 from msprobe_collector.record.gradients import Backward, Graph
 from msprobe_collector.record.origins import OUTSIDE, Found, Origin, Row, Sender, Share, Source
 

@@ -41,12 +41,12 @@ def test_what_is_recorded_is_judged_as_its_file_says(case: RecordedCase, tmp_pat
     dumps = None if case.archive is None else unpacked(case.archive)
     database = database_of(case, dumps, tmp_path)
     wrong = differences(case.facts, facts_of(database, case.facts))
-    if dumps is not None and isinstance(case.npu, str) and isinstance(case.bench, str):
-        sides = dumps / case.npu, dumps / case.bench
+    if case.told_from is not None:
+        assert dumps is not None
+        sides = dumps / str(case.npu), dumps / str(case.bench)
         with opened(database) as connection:
             wrong += wrong_sizes(connection, *sides)
-            if case.told_from is not None:
-                wrong += wrong_roles(connection, *sides, case.told_from)
+            wrong += wrong_roles(connection, *sides, case.told_from)
     assert not wrong, "\n".join([case.why, *wrong])
 
 

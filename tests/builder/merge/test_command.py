@@ -50,7 +50,8 @@ def test_comparison(dumps: Path, tmp_path: Path) -> None:
         [(recipe,)] = worded(
             connection.execute(
                 "SELECT recipe FROM recipe_view JOIN node_name USING (node_id)"
-                " WHERE name = 'Module.0.embedding.word_embeddings.VocabParallelEmbedding.forward.0'"
+                " WHERE name = 'Module.0.embedding.word_embeddings.VocabParallelEmbedding."
+                "forward.0'"
                 " AND recipe LIKE 'shards%'"
             )
         )
