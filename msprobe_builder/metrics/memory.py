@@ -12,21 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import UNINITIALISED, Direction
+from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import carries, communicates
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.producers import producers
-from msprobe_builder.graph.tree import Tree, operator_mask
-from msprobe_builder.metrics.tolerance import FIRST_OPERANDS, OVERWRITES, unread_operands
+from msprobe_builder.graph.tree import Tree
+from msprobe_builder.metrics.tolerance import FIRST_OPERANDS, overwrites, unread_operands
 from msprobe_builder.operators import questions
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 # Where communication writes to, if not to the first argument.
-_WRITES = OVERWRITES | {"__setitem__"}
 _KEYWORDS = ("tensor_list", "output", "output_tensor", "output_tensor_list", "gather_list")
 
 
@@ -42,7 +41,7 @@ def meaningless(part: Part, producer: Int, texts: Texts) -> Bool:
 
 def unwritten(tree: Tree, table: ParameterTable) -> Bool:
     """Rows that hold memory as it was handed out, or a view of it."""
-    if not operator_mask(tree, UNINITIALISED).any():
+    if not tree.calls.are(questions.is_uninitialised).any():
         return np.zeros(len(table), dtype=bool)  # spares looking for where tensors came from
     part = Part(tree, table)
     return _unwritten(part, _views(part), producers(tree, part.calls, table))
@@ -65,7 +64,7 @@ def _written_over(part: Part, texts: Texts) -> Bool:
     """What calls write to, whole or in part, without reading it."""
     calls, table = part.calls, part.table
     # By their full names: ``normal`` reads what ``normal_`` writes to.
-    writes = calls.of_stems(lambda stem: stem.rpartition(".")[2] in _WRITES) == 1
+    writes = calls.of_stems(lambda one: overwrites(one) or one.endswith(".__setitem__")) == 1
     names = np.array([text in FIRST_OPERANDS for text in texts.values] + [False])
     is_input = table.section == Section.INPUT
     rows = (calls.is_forward_call & writes)[table.node] & is_input & names[table.name_id]

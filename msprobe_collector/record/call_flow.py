@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from msprobe_builder.dump.flow_layout import Maker, Mark, Place
 
+from msprobe_builder.dump.flow_layout import Maker, Mark, Place
 from msprobe_collector.record.calls import Call
 from msprobe_collector.record.flow import FlowRows
 from msprobe_collector.record.gradient_flow import GradientFlow
@@ -122,7 +122,8 @@ class TorchFlow:
                 if call.path:
                     found = memories.put_out_by_module(tensor, name, position)
                 else:
-                    found = memories.put_out(tensor, name, position, marks, flow.places, written)
+                    is_given = any(tensor is one for one in flow.tensors)
+                    found = memories.put_out(tensor, name, position, marks, is_given, written)
                 if found is not None:
                     flow.rows.append((1, position, found))
         flow.tensors = ()

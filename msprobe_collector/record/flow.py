@@ -19,7 +19,6 @@ from msprobe_builder.dump.flow_layout import (
     Maker,
     Mark,
 )
-
 from msprobe_collector.record.origins import Found, Origin, Row, Share, Source
 from msprobe_collector.write.flow_file import CountedFlow, Entries, FlowFile
 
@@ -147,9 +146,17 @@ class _Packing:
         kind, maker, maker_section, maker_position = first
         self._rows.append(
             ROW_STRUCT.pack(
-                record, position, maker, maker_position, more, len(further),
-                section, kind, maker_section, marks,
-            )  # fmt: skip
+                record,
+                position,
+                maker,
+                maker_position,
+                more,
+                len(further),
+                section,
+                kind,
+                maker_section,
+                marks,
+            )
         )
         return True
 

@@ -134,6 +134,13 @@ def test_each_step_has_a_scope_of_its_own(random: Random) -> None:
             one.call.kept = one.call.encloses = False
 
 
+def test_a_full_name_is_that_of_one_call() -> None:
+    selection = Selection(["Module.a.Net.forward.1", "Torch.add.1.forward"], [])
+    modules = [Call(f"Module.a.Net.forward.{n}", f"Module.a.Net.backward.{n}") for n in (0, 1, 10)]
+    apis = [Call(f"Torch.add.{n}.forward", f"Torch.add.{n}.backward") for n in (0, 1, 11)]
+    assert [selection.keep(call) for call in (*modules, *apis)] == [False, True, False] * 2
+
+
 def test_filters_that_meet_nothing_are_named_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "msprobe_collector")
     call = Call("Torch.add.0.forward", "Torch.add.0.backward")

@@ -50,6 +50,13 @@ def test_a_call_that_hands_on_what_it_was_given_has_no_node_of_its_own(tmp_path:
     assert shown(entry) == {"input": [([3], 2.0)], "output": [([3], 2.0)]}
 
 
+def test_a_tensor_that_a_node_sends_to_two_arguments_is_described_for_each(tmp_path: Path) -> None:
+    one, other = (torch.ones(2, requires_grad=True) for _ in range(2))
+    dump = record(tmp_path, lambda: (torch.add(one, other) * 3).sum().backward(), level="L1")
+    entry = dump.data["Torch.add.0.backward"]
+    assert shown(entry) == {"input": [([2], 3.0)], "output": [([2], 3.0), ([2], 3.0)]}
+
+
 def test_shares_that_no_node_tells_apart_stand_as_their_sum_at_each_argument(
     tmp_path: Path,
 ) -> None:

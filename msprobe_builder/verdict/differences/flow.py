@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import Fact
 from msprobe_builder.graph.calls import carries, count_gradients_otherwise, has_own_gradient
 from msprobe_builder.graph.floating import SINGLE, discrete_types, epsilons
 from msprobe_builder.graph.parameter_table import ParameterTable
@@ -125,7 +126,7 @@ class Flow:
     is_untold: bool  # and calls put out other bits as a habit, so that those say nothing
     is_exact: Bool  # nodes whose operator puts out equal bits for equal ones at other places
     updates: dict[int, Update]  # by row what an optimizer puts out that divides
-    reduced: list[str]  # products of single precision whose operands are rounded to fewer digits
+    reduced: list[Fact]  # products of single precision whose operands are rounded to fewer digits
     left_out: LeftOut  # by a filter of what is recorded
     loss_scale: float = 1.0  # by how much more this run multiplies its loss, which was undone
 

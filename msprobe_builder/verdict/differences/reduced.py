@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.graph.calls import Calls
 from msprobe_builder.graph.part import Part
 from msprobe_builder.operators.table import operator_of
@@ -34,19 +35,23 @@ REDUCED_GRADIENTS = 4.0 * REDUCED
 
 @dataclass(frozen=True)
 class _Kind:
-    """Operators that one switch governs, and how they are called in a sentence."""
+    """Operators that one switch governs, and what they are called."""
 
-    told: str
+    told: Fact
     is_default: bool  # whether the hardware does it unless told otherwise
 
 
-_OTHERS = _Kind("matrix products", is_default=False)
-_KINDS = (_Kind("convolutions", True), _Kind("recurrent layers", True), _OTHERS)
+_OTHERS = _Kind(fact("product.matrix"), is_default=False)
+_KINDS = (
+    _Kind(fact("product.convolutions"), is_default=True),
+    _Kind(fact("product.recurrent"), is_default=True),
+    _OTHERS,
+)
 
 
 def reduced_products(
     calls: Calls, is_product: Bool, seen: Seen, told: Collection[int]
-) -> tuple[Bool, list[str]]:
+) -> tuple[Bool, list[Fact]]:
     """The calls whose operands were rounded so, and what they are called.
 
     ``is_product`` are all products, modules where nothing else was recorded; ``told`` are calls
