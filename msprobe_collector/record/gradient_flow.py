@@ -119,7 +119,7 @@ class GradientFlow:
                 edges = node.next_functions
                 if not edges:
                     continue
-                flow = node.metadata.get(_KEY)
+                flow = node.metadata.get(_KEY)  # type: ignore[attr-defined]
                 shares = flow.shares if flow is not None else {}
                 for index, (source, number) in enumerate(edges):
                     if source is None:

@@ -265,7 +265,7 @@ class Memories:
 
 
 def layout_of(tensor: torch.Tensor) -> Layout:
-    return Layout(tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.itemsize)
+    return Layout(int(tensor.storage_offset()), tensor.shape, tensor.stride(), tensor.itemsize)
 
 
 def version_of(tensor: torch.Tensor) -> int:

@@ -50,7 +50,9 @@ class Observer:
         given: dict[Any, list[Any]] = {}
         versions: dict[Any, list[int]] = {}
 
-        def entered(session: Any, call: Any, args: Any, kwargs: Any, *rest: Any, **more: Any) -> Any:
+        def entered(
+            session: Any, call: Any, args: Any, kwargs: Any, *rest: Any, **more: Any
+        ) -> Any:
             pending = enter(session, call, args, kwargs, *rest, **more)
             found: list[Any] = []
             collect_tensors((list(args), dict(kwargs)), found)
@@ -64,7 +66,7 @@ class Observer:
             now = [one._version for one in given[pending]]
             written = [a != b for a, b in zip(versions[pending], now, strict=True)]
             entry = (call.forward_name, bool(call.path), given[pending], written, found)
-            self.calls.append((*entry, [one._version for one in found]))  # type: ignore[arg-type]
+            self.calls.append((*entry, [one._version for one in found]))
             leave(session, pending, result, parameters)
 
         monkeypatch.setattr(Session, "enter", entered)
@@ -86,7 +88,9 @@ class Observer:
                 for position, tensor in enumerate(given):
                     if id(tensor) in made:
                         found[At(name, Place.INPUT, position)] = made[id(tensor)]
-                changed = [one for one, is_written in zip(given, written, strict=True) if is_written]
+                changed = [
+                    one for one, is_written in zip(given, written, strict=True) if is_written
+                ]
                 for tensor in changed:
                     for other in memory.get(tensor.untyped_storage().data_ptr(), ()):
                         made.pop(other, None)
@@ -136,9 +140,7 @@ def test_all_makers_put_out_that_very_tensor(
     check_identity(model, training, tmp_path, monkeypatch)
 
 
-def check_identity(
-    model: str, training: str, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def check_identity(model: str, training: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     observer = Observer(monkeypatch)
     starts: list[int] = []
     begin = Session.begin
@@ -159,7 +161,8 @@ def check_identity(
             if at in flow:
                 assert flow[at].first.at == maker, at
             else:
-                assert at.section == Place.OUTPUT and at.record == maker.record
+                assert at.section == Place.OUTPUT
+                assert at.record == maker.record
 
 
 class Saved:
@@ -183,7 +186,8 @@ class Saved:
 
 @pytest.mark.parametrize("level", ["mix", "L0"])
 @pytest.mark.parametrize(
-    ("model", "training"), [("llama", "plain"), ("llama", "accumulation"), ("resnet", "accumulation")]
+    ("model", "training"),
+    [("llama", "plain"), ("llama", "accumulation"), ("resnet", "accumulation")],
 )
 def test_numbers_are_those_of_the_makers(
     model: str, training: str, level: str, tmp_path: Path
@@ -212,7 +216,8 @@ def check_numbers(saved: Saved, at: At, makers: Makers) -> bool:
         values = set(torch.cat([part.reshape(-1) for part in parts]).tolist())
         assert set(here.reshape(-1).tolist()) <= values, at
     else:
-        assert len(parts) == 1 and torch.equal(here, parts[0]), at
+        assert len(parts) == 1, at
+        assert torch.equal(here, parts[0]), at
     return True
 
 
