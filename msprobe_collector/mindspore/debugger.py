@@ -48,6 +48,8 @@ class PrecisionDebugger(Debugger):
             raise CollectorError(
                 "Tasks grad_probe and monitor follow PyTorch only; leave them out for MindSpore."
             )
+        if config.flow:
+            raise CollectorError("flow follows PyTorch only; leave it out for MindSpore.")
         if config.follows_dataloader:
             raise CollectorError(
                 "enable_dataloader follows PyTorch only; call start() and step() for MindSpore."
