@@ -52,7 +52,10 @@ AREAS = {
         ("tests/recorded", "tests/properties", "tests/builder/merge"),
     ),
     "record": Area(("msprobe_collector/record",), ("tests/collector",)),
-    "query": Area(("tb_graph_ascend/query", "msprobe_builder/database/read"), ("tests/plugin",)),
+    "query": Area(
+        ("tb_graph_ascend/query", "msprobe_builder/database/read"),
+        ("tests/plugin", "tests/builder/database"),
+    ),
 }
 LAYOUT = "layout"  # the front end's, which Stryker changes
 
