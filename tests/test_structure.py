@@ -33,6 +33,7 @@ PARTS_MAY_IMPORT = {
     "msprobe_builder": {
         "base": "",
         "files": "base",
+        "sketch": "base files",
         "dump": "base files",
         "configuration": "base dump",
         "graph": "base dump",

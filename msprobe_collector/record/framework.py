@@ -40,9 +40,20 @@ class Files(Protocol):
     def close(self) -> None: ...
 
 
+class SketchRows(Protocol):
+    """The sketches of a step, numbered from 0."""
+
+    def take(self) -> list[bytes]:
+        """The rows of ``sketch.bin`` that came since the last call."""
+
+    def end_step(self) -> None:
+        """Number from 0 again."""
+
+
 class Describer(Protocol):
     """Turns values into records; all but ``settle`` are called inside ``unseen``."""
 
+    sketches: SketchRows | None
     estimate: bool
     described_bytes: int
 

@@ -70,6 +70,8 @@ class Ledger:
         if self._files is not None:
             self._files.close()
             self._files = None
+        if self.items.sketches is not None:
+            self.items.sketches.end_step()
         self._directory = None
         self.stacks = Stacks()
 
@@ -93,6 +95,7 @@ class Ledger:
             self.framework.name,
             saves,
             self._estimate,
+            None if self.items.sketches is None else self.items.sketches.take,
         )
 
     @property
