@@ -18,7 +18,7 @@ Numbers: TypeAlias = "npt.NDArray[np.float32]"
 
 FLAT, SLICES = 32, 16
 NUMBERS = FLAT + 2 * SLICES  # of a sketch: flat, rows, columns
-DEEP, GROUPS = 8, 2  # signs of one position, groups that its partner is in
+DEEP = FLAT // 2  # sums of each of the two planes
 PERIOD = 64  # of the signs of rows and columns, so that shards cut at its multiples add up
 
 # Bit i is set where the sign of position i is +. Their sum is 4 in each period and the sum of the
@@ -27,25 +27,32 @@ _ROW_BITS, _COLUMN_BITS = 0x4C3E1F94944FAB6B, 0xD01B43DB55CA63DB
 _WORD = (1 << 64) - 1
 
 
+class Plane(NamedTuple):
+    """A flat order in lines: element p is at (p // width, p % width); the last may be short."""
+
+    lines: int
+    width: int
+
+
 class Grid(NamedTuple):
     """How a tensor is laid out for its sketch."""
 
     size: int  # of all elements
     rows: int  # the product of all dimensions but the last
     columns: int  # the last dimension
-    width: int  # T: element p of the flat order is at (p // T, p % T)
-    lines: int  # Q, of which the last may be short
+    narrow: Plane
+    wide: Plane
     row_slice: int  # rows in a slice
     column_slice: int
 
 
 class FlatSigns(NamedTuple):
-    """The signs of the flat order, each a matrix of +1, -1 and 0 for ``length`` positions."""
+    """The signs of the flat order, +1 and -1, for ``length`` positions."""
 
-    lines: npt.NDArray[np.int8]  # (DEEP, length): V
-    line_groups: npt.NDArray[np.int8]  # (GROUPS, length): U', one of the two is 0
-    width: npt.NDArray[np.int8]  # (DEEP, length): V'
-    width_groups: npt.NDArray[np.int8]  # (GROUPS, length): U
+    along_narrow: npt.NDArray[np.int8]  # (1, length): u, of the places in a line
+    narrow_lines: npt.NDArray[np.int8]  # (DEEP, length): V
+    wide_lines: npt.NDArray[np.int8]  # (1, length): u'
+    along_wide: npt.NDArray[np.int8]  # (DEEP, length): V'
 
 
 @lru_cache(maxsize=1024)
@@ -56,10 +63,14 @@ def grid_of(shape: tuple[int, ...]) -> Grid:
     for length in shape:
         size *= length
     rows = size // columns if columns else 0
-    width = max(1, isqrt(size) | 1)
-    return Grid(
-        size, rows, columns, width, -(-size // width), slice_length(rows), slice_length(columns)
-    )
+    root = isqrt(size)
+    # Odd, so that no dimension of a tensor, mostly even ones, comes to lie along a plane.
+    narrow, wide = _plane(size, root // 4 | 1), _plane(size, 4 * root | 1)
+    return Grid(size, rows, columns, narrow, wide, slice_length(rows), slice_length(columns))
+
+
+def _plane(size: int, width: int) -> Plane:
+    return Plane(-(-size // width), width)
 
 
 def slice_length(length: int) -> int:
@@ -91,49 +102,31 @@ def flat_signs(length: int) -> FlatSigns:
 @lru_cache(maxsize=32)
 def _flat_signs(length: int) -> FlatSigns:
     return FlatSigns(
-        _deep_signs(0, length),
-        _group_signs(1, length),
-        _deep_signs(2, length),
-        _group_signs(3, length),
+        _chance_signs(0, length, 1),
+        _chance_signs(1, length, DEEP),
+        _chance_signs(2, length, 1),
+        _chance_signs(3, length, DEEP),
     )
 
 
-def _deep_signs(table: int, length: int) -> npt.NDArray[np.int8]:
-    """DEEP signs of each position; all are turned where their sums would leave their band.
+def _chance_signs(table: int, length: int, depth: int) -> npt.NDArray[np.int8]:
+    """``depth`` signs of each position; all are turned where their sums would leave a band.
 
-    The sum of the squared sums of the first n stays near DEEP times n, as of true chance.
+    The sum of the squared sums of the first n stays near ``depth`` times n, as of true chance, so
+    that what is constant is seen in its true size.
     """
-    sums = [0] * DEEP
+    sums = [0] * depth
     signs = []
     for place in range(length):
         word = _mixed(table << 32 | place)
-        new = [1 if word >> bit & 1 else -1 for bit in range(DEEP)]
+        new = [1 if word >> bit & 1 else -1 for bit in range(depth)]
         along = sum(before * sign for before, sign in zip(sums, new, strict=True))
-        if _leaves_band(sum(before * before for before in sums), DEEP * place, along):
+        square, wanted = sum(before * before for before in sums), depth * place
+        if (along > 0 and 5 * square > 7 * wanted) or (along < 0 and 10 * square < 7 * wanted):
             new = [-sign for sign in new]
         sums = [before + sign for before, sign in zip(sums, new, strict=True)]
         signs.append(new)
     return np.array(signs, np.int8).T
-
-
-def _group_signs(table: int, length: int) -> npt.NDArray[np.int8]:
-    """One group and sign for each position, 0 in the other group; in a band as above."""
-    sums, counts = [0] * GROUPS, [0] * GROUPS
-    signs = np.zeros((GROUPS, length), np.int8)
-    for place in range(length):
-        word = _mixed(table << 32 | place)
-        group, sign = word & 1, 1 if word >> 8 & 1 else -1
-        if _leaves_band(sums[group] ** 2, counts[group], sums[group] * sign):
-            sign = -sign
-        sums[group] += sign
-        counts[group] += 1
-        signs[group, place] = sign
-    return signs
-
-
-def _leaves_band(square: int, wanted: int, along: int) -> bool:
-    """Whether to turn a sign: the square is above 1.4 or below 0.7 of what is wanted, and leaves."""
-    return (along > 0 and 5 * square > 7 * wanted) or (along < 0 and 10 * square < 7 * wanted)
 
 
 def _mixed(counter: int) -> int:
@@ -163,7 +156,7 @@ def sketch_of(array: npt.NDArray[Any]) -> Sketch:
     with np.errstate(over="ignore"):
         values = array.astype(np.float32).astype(np.float64)
     nans, infinities = np.isnan(values), np.isinf(values)
-    values[nans | infinities] = 0
+    values = np.where(nans | infinities, 0, values)
     grid = grid_of(values.shape)
     numbers = np.concatenate((_flat(values.reshape(-1), grid), *_rows_and_columns(values, grid)))
     with np.errstate(over="ignore"):
@@ -173,12 +166,17 @@ def sketch_of(array: npt.NDArray[Any]) -> Sketch:
 def _flat(values: npt.NDArray[np.float64], grid: Grid) -> npt.NDArray[np.float64]:
     if grid.size <= FLAT:  # the numbers themselves
         return np.resize(np.append(values, np.zeros(FLAT - grid.size)), FLAT)
-    signs = flat_signs(max(grid.width, grid.lines))
-    full = np.append(values, np.zeros(grid.lines * grid.width - grid.size))
-    plane = full.reshape(grid.lines, grid.width)
-    first = signs.lines[:, : grid.lines] @ plane @ signs.width_groups[:, : grid.width].T
-    second = signs.line_groups[:, : grid.lines] @ plane @ signs.width[:, : grid.width].T
-    return np.concatenate((first.reshape(-1), second.reshape(-1))) / (FLAT // 2) ** 0.5
+    signs = flat_signs(max(grid.narrow.lines, grid.wide.width))
+    (lines, width), plane = grid.narrow, _in_lines(values, grid.narrow)
+    first = signs.narrow_lines[:, :lines] @ (plane @ signs.along_narrow[0, :width])
+    (lines, width), plane = grid.wide, _in_lines(values, grid.wide)
+    second = signs.along_wide[:, :width] @ (signs.wide_lines[0, :lines] @ plane)
+    return np.concatenate((first, second)) / FLAT**0.5
+
+
+def _in_lines(values: npt.NDArray[np.float64], plane: Plane) -> npt.NDArray[np.float64]:
+    missing = plane.lines * plane.width - len(values)
+    return np.append(values, np.zeros(missing)).reshape(plane.lines, plane.width)
 
 
 def _rows_and_columns(

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import struct
 import zlib
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from msprobe_builder.sketch.definition import NUMBERS
 
@@ -20,19 +22,24 @@ ROW = np.dtype([("numbers", "<f4", (NUMBERS,)), ("nans", "<u4"), ("infinities", 
 # Which row a tensor of dump.json has: ``position`` counts the tensors of a section of a record.
 PLACE = np.dtype([("record", "<u4"), ("section", "<u2"), ("position", "<u2"), ("row", "<u4")])
 MOST_POSITIONS = 1 << 16
+NO_ROW = -1
 
 HEAD = struct.Struct("<8s4I12xI")  # magic, version, bytes of a row, numbers, bytes of a place, CRC
 BLOCK = struct.Struct("<2I2I4xI")  # kind, count, first, CRC of the content, CRC of this head
 ROWS, PLACES = 0x53574F52, 0x43414C50  # "ROWS" and "PLAC" as their bytes read
 KINDS = {ROWS: ROW, PLACES: PLACE}
-_COUNTS = struct.Struct("<2I")
 _MOST = (1 << 32) - 1
 PLACE_STRUCT = struct.Struct("<I2HI")
 
 
-def packed_row(numbers: bytes, nans: int, infinities: int) -> bytes:
-    """A row of ``numbers``, NUMBERS of float32."""
-    return numbers + _COUNTS.pack(min(nans, _MOST), min(infinities, _MOST))
+def rows_of(numbers: npt.NDArray[Any], nans: Any, infinities: Any) -> npt.NDArray[Any]:
+    """Rows of sketches, (n, NUMBERS), and of how many elements each leaves out."""
+    rows = np.empty(len(numbers), ROW)
+    with np.errstate(over="ignore"):
+        rows["numbers"] = numbers
+    rows["nans"] = np.minimum(nans, _MOST)
+    rows["infinities"] = np.minimum(infinities, _MOST)
+    return rows
 
 
 def packed_head() -> bytes:

@@ -50,7 +50,7 @@ class PrecisionDebugger(Debugger):
             )
         if config.summary_mode == SKETCH:
             raise CollectorError(
-                "summary_mode sketch records PyTorch only; choose statistics, md5 or xor for MindSpore."
+                "summary_mode sketch is for PyTorch only; choose statistics, md5 or xor here."
             )
         if config.follows_dataloader:
             raise CollectorError(

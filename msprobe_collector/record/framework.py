@@ -43,8 +43,8 @@ class Files(Protocol):
 class SketchRows(Protocol):
     """The sketches of a step, numbered from 0."""
 
-    def take(self) -> list[bytes]:
-        """The rows of ``sketch.bin`` that came since the last call."""
+    def take(self) -> Any:
+        """The rows of ``sketch.bin``, an array, that came since the last call."""
 
     def end_step(self) -> None:
         """Number from 0 again."""
@@ -53,9 +53,12 @@ class SketchRows(Protocol):
 class Describer(Protocol):
     """Turns values into records; all but ``settle`` are called inside ``unseen``."""
 
-    sketches: SketchRows | None
     estimate: bool
     described_bytes: int
+
+    @property
+    def sketches(self) -> SketchRows | None:
+        """None where none are asked for."""
 
     @property
     def is_settled(self) -> bool:

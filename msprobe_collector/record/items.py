@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from msprobe_builder.sketch.layout import NO_ROW
 from msprobe_collector.config.settings import MD5, SKETCH, XOR
 from msprobe_collector.record.checksums import checksum, words_joined
 from msprobe_collector.record.device_rows import DeviceRows, Row
@@ -35,7 +36,6 @@ from msprobe_collector.record.statistics import (
 )
 from msprobe_collector.unseen import unseen
 from msprobe_collector.write.records import Leaf
-from msprobe_collector.write.sketch_file import row_of
 from msprobe_collector.write.tensor_files import TensorFiles
 
 
@@ -222,9 +222,7 @@ class Items(NestedDescriber):
             item["md5"] = "" if plain is None else words_joined(plain)
         is_there = isinstance(measured, Row)
         if self.sketches is not None and plain is not None:
-            row = self.sketches.add(plain, None if is_there else numbers)
-            if row is not None:
-                item.row = row
+            item.row = self.sketches.add(plain, None if is_there else numbers)
         if isinstance(measured, Row):
             self._waiting.append((item, measured))
             return item, None, digest
@@ -243,9 +241,7 @@ class Items(NestedDescriber):
                 if self._files.one_file and plain.is_cpu:
                     self._stored[id(item)] = (item, name)
         saved = Leaf(item, data_name=name)
-        row = row_of(item)
-        if row is not None:
-            saved.row = row
+        saved.row = getattr(item, "row", NO_ROW)
         self._waiting.extend((saved, row) for held, row in self._waiting if held is item)
         return saved
 

@@ -9,15 +9,15 @@ kernels make one, and all are read back together with the statistics.
 
 from __future__ import annotations
 
-import ctypes
 import math
 import threading
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
+
 from msprobe_builder.sketch.definition import (
-    DEEP,
     FLAT,
     NUMBERS,
     SLICES,
@@ -27,149 +27,159 @@ from msprobe_builder.sketch.definition import (
     grid_of,
     row_signs,
 )
-from msprobe_builder.sketch.layout import packed_row
-
+from msprobe_builder.sketch.layout import NO_ROW, ROW, rows_of
 from msprobe_collector.record.device_rows import Values
 from msprobe_collector.record.statistics import is_capturing
+from msprobe_collector.unseen import unseen
 
 _LARGEST = 3.4e38  # of float32
-_KEPT_NUMBERS = 1 << 20  # longer tensors get memory of their own
+_BATCH = 1 << 17  # numbers of the tensors whose sums are made together; what is longer is alone
+_SLOTS = 64  # the most of them
 _KEPT_SHAPES = 256
-_SCALE = (FLAT // 2) ** -0.5
-_BYTES = 4 * NUMBERS
+_SCALE = FLAT**-0.5
 
 
 class _Signs(NamedTuple):
-    """The signs of a layout as matrices of a device; the scale is in the last two of the plane."""
+    """The signs of a layout on a device; the scale of the flat sums is in the larger matrices."""
 
-    lines: torch.Tensor  # (DEEP + GROUPS, Q)
-    width_groups: torch.Tensor  # (T, GROUPS)
-    width: torch.Tensor  # (T, DEEP)
+    along_narrow: torch.Tensor  # (width of the narrow plane,)
+    narrow_lines: torch.Tensor  # (its lines, DEEP)
+    wide_lines: torch.Tensor  # (lines of the wide plane,)
+    along_wide: torch.Tensor  # (its width, DEEP)
     rows: torch.Tensor  # (R,)
     columns: torch.Tensor  # (C,)
     row_slice: torch.Tensor
     column_slice: torch.Tensor
 
 
-class _Place(NamedTuple):
-    """Views of the memory of a thread for tensors of one shape."""
+class _Batch:
+    """Room for some tensors of one shape, whose sums are made together: each costs a copy.
 
-    signs: _Signs
-    numbers: torch.Tensor  # (size,), in front of the plane
-    rest: torch.Tensor | None  # of the plane, to be zero
-    plane: torch.Tensor  # (Q, T)
-    sums: torch.Tensor  # (DEEP + GROUPS, T)
-    table: torch.Tensor  # (R, C)
-    turned: torch.Tensor  # (C, R)
-    of_rows: torch.Tensor  # (R,) of SLICES * row_slice, of which the rest is zero
-    sliced_rows: torch.Tensor
-    of_columns: torch.Tensor
-    sliced_columns: torch.Tensor
-    results: tuple[torch.Tensor, ...]  # views of ``whole``: two of the plane, rows, columns
-    whole: torch.Tensor  # (NUMBERS,) of float32
+    Rows and columns of a slot lie behind each other, zeros behind them up to the planes' ends.
+    """
+
+    def __init__(self, grid: Grid, signs: _Signs, dtype: torch.dtype, scratch: torch.Tensor | None):
+        self.grid = grid
+        self.signs = signs
+        self.slots = 1 if scratch is not None else min(_SLOTS, max(1, _BATCH // grid.size))
+        height = _height(grid)
+        stride = height * grid.columns
+        if scratch is None:
+            scratch = torch.zeros(self.slots * stride, dtype=dtype)
+            self.rest = None
+        else:
+            self.rest = scratch[grid.size : stride]
+        flat = scratch[: self.slots * stride].view(self.slots, stride)
+        self.flat = flat[:, : grid.size]
+        self.numbers = [flat[slot, : grid.size] for slot in range(self.slots)]
+        self.tables = [numbers.view(grid.rows, grid.columns) for numbers in self.numbers]
+        lines, width = grid.narrow
+        self.narrow = [flat[slot, : lines * width].view(lines, width) for slot in range(self.slots)]
+        self.narrow_sums = torch.empty((self.slots, lines), dtype=dtype)
+        self.sums_of_slots = list(self.narrow_sums)
+        lines, width = grid.wide
+        self.wide = flat[:, : lines * width].view(self.slots, lines, width)
+        self.wide_sums = torch.empty((self.slots, 1, width), dtype=dtype)
+        self.row_sums = torch.empty((self.slots, height), dtype=dtype)
+        self.all_rows = flat.view(self.slots, height, grid.columns)
+        self.tall = self.flat.view(self.slots, grid.rows, grid.columns)
+        self.columns = torch.zeros((self.slots, 1, SLICES * grid.column_slice), dtype=dtype)
+        self.column_sums = torch.empty((self.slots, 1, grid.columns), dtype=dtype)
+        self.waiting: list[tuple[int, int, int]] = []  # row, NaN and infinities of each slot used
+
+    def sums(self) -> torch.Tensor:
+        """The sketches of the slots in use, (slots, NUMBERS) of float32."""
+        signs, used, grid = self.signs, len(self.waiting), self.grid
+        if grid.size <= FLAT:
+            flat = [_filled(self.flat[:used], FLAT)]
+        else:
+            for plane, sums in zip(self.narrow[:used], self.sums_of_slots, strict=False):
+                torch.mv(plane, signs.along_narrow, out=sums)
+            wide = self.wide_sums[:used]
+            torch.bmm(signs.wide_lines.expand(used, 1, -1), self.wide[:used], out=wide)
+            flat = [self.narrow_sums[:used] @ signs.narrow_lines, wide[:, 0] @ signs.along_wide]
+        rows, columns = self.row_sums[:used], self.column_sums[:used]
+        torch.mv(self.all_rows[:used].view(-1, grid.columns), signs.columns, out=rows.view(-1))
+        sliced_rows = rows[:, : SLICES * grid.row_slice].reshape(-1, grid.row_slice)
+        torch.bmm(signs.rows.expand(used, 1, -1), self.tall[:used], out=columns)
+        self.columns[:used, :, : grid.columns] = columns
+        sliced_columns = self.columns[:used].view(-1, grid.column_slice)
+        of_rows = (sliced_rows @ signs.row_slice).view(used, SLICES)
+        of_columns = (sliced_columns @ signs.column_slice).view(used, SLICES)
+        return torch.cat((*flat, of_rows, of_columns), 1).float()
 
 
-class _Memory(threading.local):
-    """What each thread computes in: backward hooks run in threads of the engine."""
-
-    def __init__(self) -> None:
-        self.scratch: dict[torch.dtype, torch.Tensor] = {}
-        self.places: dict[tuple[torch.Size, torch.dtype], _Place] = {}
+def _height(grid: Grid) -> int:
+    """Rows of a slot: those of the tensor, and zeros for whole slices and planes."""
+    longest = max(plane.lines * plane.width for plane in (grid.narrow, grid.wide))
+    return max(-(-longest // grid.columns), SLICES * grid.row_slice)
 
 
 class Sketches:
     """The rows of a step: numbered as they come, taken when they are written."""
 
     def __init__(self) -> None:
-        self._memory = _Memory()
+        self._batches: dict[tuple[torch.Size, torch.dtype], _Batch] = {}
         self._signs: dict[tuple[Grid, torch.dtype, torch.device], _Signs] = {}
+        self._scratch = torch.empty(0)
+        # Backward hooks run in threads of the engine, and all fill the same batches.
         self._lock = threading.Lock()
-        self._rows: list[bytes | None] = []  # None where they are still on an accelerator
-        self._waiting: list[tuple[int, torch.Tensor]] = []
+        self._next = 0
         self._taken = 0
+        self._finished: list[tuple[list[int], npt.NDArray[Any]]] = []  # numbers and rows
+        self._waiting: list[tuple[int, torch.Tensor]] = []
 
-    def add(self, plain: torch.Tensor, values: Values | None) -> int | None:
-        """The number of a plain tensor's row; None when it has none. Call inside ``unseen``.
+    def add(self, plain: torch.Tensor, values: Values | None) -> int:
+        """The number of a plain tensor's row, NO_ROW when it has none. Call inside ``unseen``.
 
         ``values`` are its statistics, None while they are on their way from an accelerator.
         """
-        size = plain.numel()
-        if not size or is_capturing():
-            return None
-        if plain.is_complex():
-            plain = torch.view_as_real(plain.resolve_conj())
-            plain = plain.flatten(-2) if plain.dim() > 1 else plain
-            values = None if plain.is_cpu else values
         if not plain.is_cpu:
             return self._add_waiting(plain)
-        if values is not None and values[0] is None:
-            return None  # a type that torch cannot reduce
-        row = self._here(plain, values)
-        with self._lock:
-            self._rows.append(row)
-            return self._taken + len(self._rows) - 1
-
-    def _here(self, plain: torch.Tensor, values: Values | None) -> bytes:
-        dtype = _working_type()
-        places = self._memory.places
-        key = (plain.shape, dtype)
-        place = places.get(key)
-        if place is None:
-            place = self._place(grid_of(tuple(plain.shape)), dtype)
-            if plain.numel() <= _KEPT_NUMBERS:
-                if len(places) >= _KEPT_SHAPES:
-                    places.clear()
-                places[key] = place
-        numbers = place.numbers
-        place.table.copy_(plain if plain.dim() == 2 else plain.reshape(place.table.shape))
-        nans = infinities = 0
+        if (values is not None and values[0] is None) or not plain.numel():
+            return NO_ROW  # a type that torch cannot reduce
         is_finite = values is not None and _are_finite(values)
-        if not is_finite or (dtype is torch.float64 and plain.dtype is torch.float64):
-            numbers.copy_(numbers.float())
-            nans, infinities = int(numbers.isnan().sum()), int(numbers.isinf().sum())
-            numbers.nan_to_num_(0.0, 0.0, 0.0)
-        _sum_up(place)
-        content = ctypes.string_at(place.whole.data_ptr(), _BYTES)
-        return packed_row(content, nans, infinities)
+        if plain.dtype.is_complex:
+            plain, is_finite = _as_reals(plain), False
+        with self._lock:
+            key = (plain.shape, _working_type())
+            batch = self._batches.get(key) or self._batch(*key)
+            slot = len(batch.waiting)
+            table = batch.tables[slot]
+            table.copy_(plain if plain.dim() == 2 else plain.reshape(table.shape))
+            left_out = (0, 0) if is_finite else _take_out(batch.numbers[slot])
+            number = self._next
+            self._next += 1
+            batch.waiting.append((number, *left_out))
+            if slot + 1 == batch.slots:
+                self._finish(batch)
+            return number
 
-    def _place(self, grid: Grid, dtype: torch.dtype) -> _Place:
-        """Lay views over the memory of this thread."""
-        length = grid.lines * grid.width
-        if grid.size <= _KEPT_NUMBERS:
-            known = self._memory.scratch.get(dtype)
-            if known is None or known.numel() < length:
-                known = torch.empty(max(length, 1 << 15), dtype=dtype)
-                self._memory.scratch[dtype] = known
-                self._memory.places.clear()
-            scratch = known
-        else:
-            scratch = torch.empty(length, dtype=dtype)
-        numbers = scratch[: grid.size]
-        table = numbers.view(grid.rows, grid.columns)
-        of_rows = torch.zeros(SLICES * grid.row_slice, dtype=dtype)
-        of_columns = torch.zeros(SLICES * grid.column_slice, dtype=dtype)
-        whole = torch.zeros(NUMBERS)
-        half = FLAT // 2
-        return _Place(
-            self._signs_of(grid, dtype, scratch.device),
-            numbers,
-            scratch[grid.size : length] if length > grid.size else None,
-            scratch[:length].view(grid.lines, grid.width),
-            torch.empty((DEEP + 2, grid.width), dtype=dtype),
-            table,
-            table.t(),
-            of_rows[: grid.rows],
-            of_rows.view(SLICES, -1),
-            of_columns[: grid.columns],
-            of_columns.view(SLICES, -1),
-            (
-                whole[:half].view(DEEP, -1),
-                whole[half:FLAT].view(-1, DEEP),
-                whole[FLAT : FLAT + SLICES],
-                whole[FLAT + SLICES :],
-            ),
-            whole,
-        )
+    def _batch(self, shape: torch.Size, dtype: torch.dtype) -> _Batch:
+        grid = grid_of(tuple(shape))
+        signs = self._signs_of(grid, dtype, torch.device("cpu"))
+        scratch = None
+        if grid.size > _BATCH // 2:
+            length = _height(grid) * grid.columns
+            if self._scratch.numel() < length or self._scratch.dtype is not dtype:
+                self._scratch = torch.empty(length, dtype=dtype)
+                self._batches = {key: one for key, one in self._batches.items() if one.rest is None}
+            scratch = self._scratch
+        if len(self._batches) >= _KEPT_SHAPES:
+            for batch in self._batches.values():
+                self._finish(batch)
+            self._batches.clear()
+        made = self._batches[shape, dtype] = _Batch(grid, signs, dtype, scratch)
+        return made
+
+    def _finish(self, batch: _Batch) -> None:
+        if batch.waiting:
+            if batch.rest is not None:
+                batch.rest.zero_()
+            numbers, nans, infinities = zip(*batch.waiting, strict=True)
+            rows = rows_of(batch.sums().numpy(), nans, infinities)
+            self._finished.append((list(numbers), rows))
+            batch.waiting.clear()
 
     def _signs_of(self, grid: Grid, dtype: torch.dtype, device: torch.device) -> _Signs:
         key = (grid, dtype, device)
@@ -182,14 +192,16 @@ class Sketches:
 
     # -- on accelerators ----------------------------------------------------------------------
 
-    def _add_waiting(self, plain: torch.Tensor) -> int | None:
+    def _add_waiting(self, plain: torch.Tensor) -> int:
+        if is_capturing() or not plain.numel():
+            return NO_ROW
         try:
-            row = self._there(plain)
+            row = self._there(_as_reals(plain) if plain.dtype.is_complex else plain)
         except (RuntimeError, NotImplementedError):
-            return None  # a type that the device cannot convert
+            return NO_ROW  # a type that the device cannot convert
         with self._lock:
-            number = self._taken + len(self._rows)
-            self._rows.append(None)
+            number = self._next
+            self._next += 1
             self._waiting.append((number, row))
         return number
 
@@ -205,9 +217,12 @@ class Sketches:
         if grid.size <= FLAT:
             parts = [_filled(numbers, FLAT)]
         else:
-            plane = _filled(numbers, grid.lines * grid.width).view(grid.lines, grid.width)
-            sums = signs.lines @ plane
-            parts = [sums[:DEEP] @ signs.width_groups, sums[DEEP:] @ signs.width]
+            narrow = _filled(numbers, grid.narrow.lines * grid.narrow.width).view(grid.narrow)
+            wide = _filled(numbers, grid.wide.lines * grid.wide.width).view(grid.wide)
+            parts = [
+                narrow @ signs.along_narrow @ signs.narrow_lines,
+                signs.wide_lines @ wide @ signs.along_wide,
+            ]
         rows = _filled(table @ signs.columns, SLICES * grid.row_slice).view(SLICES, -1)
         columns = _filled(signs.rows @ table, SLICES * grid.column_slice).view(SLICES, -1)
         parts += [rows @ signs.row_slice, columns @ signs.column_slice]
@@ -215,67 +230,46 @@ class Sketches:
 
     # -- to the file --------------------------------------------------------------------------
 
-    def take(self) -> list[bytes]:
+    def take(self) -> npt.NDArray[Any]:
         """The rows since the last call, those on accelerators as well."""
-        with self._lock:
+        with self._lock, unseen():
+            for batch in self._batches.values():
+                self._finish(batch)
             waiting, self._waiting = self._waiting, []
-            first = self._taken
             by_device: dict[torch.device, list[tuple[int, torch.Tensor]]] = {}
             for number, row in waiting:
                 by_device.setdefault(row.device, []).append((number, row))
-            for device, rows in by_device.items():
+            for device, there in by_device.items():
                 _wait_for(device)
-                copied = torch.stack([row for _, row in rows]).cpu()
-                numbers = copied[:, :NUMBERS].float().contiguous().numpy()
-                for place, (number, _) in enumerate(rows):
-                    nans, infinities = copied[place, NUMBERS:].tolist()
-                    content = numbers[place].tobytes()
-                    self._rows[number - first] = packed_row(content, int(nans), int(infinities))
-            rows_now: list[bytes] = [row for row in self._rows if row is not None]
-            self._rows = []
-            self._taken += len(rows_now)
-            return rows_now
+                copied = torch.stack([row for _, row in there]).cpu().numpy()
+                rows = rows_of(copied[:, :NUMBERS], copied[:, NUMBERS], copied[:, NUMBERS + 1])
+                self._finished.append(([number for number, _ in there], rows))
+            taken = np.zeros(self._next - self._taken, ROW)
+            for numbers, rows in self._finished:
+                taken[np.array(numbers) - self._taken] = rows
+            self._finished, self._taken = [], self._next
+            return taken
 
     def end_step(self) -> None:
         """Number from 0 again; what was not taken is dropped."""
         with self._lock:
-            self._rows, self._waiting, self._taken = [], [], 0
-
-
-def _sum_up(place: _Place) -> None:
-    signs = place.signs
-    first, second, rows, columns = place.results
-    if place.numbers.numel() <= FLAT:
-        place.whole[: place.numbers.numel()] = place.numbers
-    else:
-        if place.rest is not None:
-            place.rest.zero_()
-        torch.mm(signs.lines, place.plane, out=place.sums)
-        _into(first, place.sums[:DEEP], signs.width_groups)
-        _into(second, place.sums[DEEP:], signs.width)
-    torch.mv(place.table, signs.columns, out=place.of_rows)
-    _into(rows, place.sliced_rows, signs.row_slice)
-    torch.mv(place.turned, signs.rows, out=place.of_columns)
-    _into(columns, place.sliced_columns, signs.column_slice)
-
-
-def _into(result: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
-    if left.dtype is result.dtype:
-        torch.matmul(left, right, out=result)
-    else:
-        result.copy_(left @ right)
+            self._next = self._taken = 0
+            self._finished, self._waiting = [], []
+            for batch in self._batches.values():
+                batch.waiting.clear()
 
 
 def _signs(grid: Grid, dtype: torch.dtype, device: torch.device) -> _Signs:
-    flat = flat_signs(max(grid.lines, grid.width))
+    flat = flat_signs(max(grid.narrow.lines, grid.wide.width))
 
-    def there(*parts: object) -> torch.Tensor:
-        return torch.cat([torch.from_numpy(part) for part in parts]).to(device, dtype)
+    def there(signs: npt.NDArray[np.int8]) -> torch.Tensor:
+        return torch.from_numpy(signs).to(device, dtype)
 
     return _Signs(
-        there(flat.lines[:, : grid.lines], flat.line_groups[:, : grid.lines]),
-        (there(flat.width_groups[:, : grid.width]) * _SCALE).t().contiguous(),
-        (there(flat.width[:, : grid.width]) * _SCALE).t().contiguous(),
+        there(flat.along_narrow[0, : grid.narrow.width]),
+        there(flat.narrow_lines[:, : grid.narrow.lines].T.copy()) * _SCALE,
+        there(flat.wide_lines[0, : grid.wide.lines]),
+        there(flat.along_wide[:, : grid.wide.width].T.copy()) * _SCALE,
         there(row_signs(grid.rows)),
         there(column_signs(grid.columns)),
         there(row_signs(grid.row_slice)),
@@ -291,12 +285,26 @@ def _working_type() -> torch.dtype:
 
 def _are_finite(values: Values) -> bool:
     high, low = values[:2]
-    return math.isfinite(high) and math.isfinite(low) and -_LARGEST < low and high < _LARGEST
+    return math.isfinite(high) and math.isfinite(low) and low > -_LARGEST and high < _LARGEST
+
+
+def _as_reals(plain: torch.Tensor) -> torch.Tensor:
+    """A complex number counts as two beside each other along the last dimension."""
+    pairs = torch.view_as_real(plain.resolve_conj())
+    return pairs.flatten(-2) if pairs.dim() > 1 else pairs
+
+
+def _take_out(numbers: torch.Tensor) -> tuple[int, int]:
+    """Put 0 for what is not finite as float32; how many are NaN and infinite."""
+    numbers.copy_(numbers.float())
+    nans, infinities = int(numbers.isnan().sum()), int(numbers.isinf().sum())
+    numbers.nan_to_num_(0.0, 0.0, 0.0)
+    return nans, infinities
 
 
 def _filled(numbers: torch.Tensor, length: int) -> torch.Tensor:
     """With zeros behind."""
-    return torch.nn.functional.pad(numbers, (0, length - numbers.numel()))
+    return torch.nn.functional.pad(numbers, (0, length - numbers.shape[-1]))
 
 
 def _wait_for(device: torch.device) -> None:

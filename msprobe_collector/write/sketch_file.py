@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
 
 from msprobe_builder.base.codes import Section
 from msprobe_builder.sketch.layout import (
     MOST_POSITIONS,
+    NO_ROW,
     PLACE,
     PLACE_STRUCT,
     PLACES,
-    ROW,
     ROWS,
     packed_block,
     packed_head,
 )
-
 from msprobe_collector.write.records import Leaf
 
 # The keys of a record in the order in which the tensors of a section count.
@@ -46,16 +47,16 @@ class SketchFile:
         self._has_failed = False
         self._write(packed_head())
 
-    def append(self, rows: Sequence[bytes], places: bytes) -> None:
-        """Add ``rows``, then ``places`` that name them or earlier ones.
+    def append(self, rows: npt.NDArray[Any], places: bytes) -> None:
+        """Add ``rows``, of ROW, then ``places`` that name them or earlier ones.
 
         OSError when the disk takes no more; the file then ends with the last whole block.
         """
         if self._has_failed:
             return  # rows are missing, so the numbers of others would be wrong
         blocks = b""
-        if rows:
-            blocks += packed_block(ROWS, self._rows, b"".join(rows))
+        if len(rows):
+            blocks += packed_block(ROWS, self._rows, rows.tobytes())
         if places:
             blocks += packed_block(PLACES, self._places, places)
         self._write(blocks)
@@ -88,53 +89,43 @@ class CountedSketches:
     def __init__(self) -> None:
         self.size = 0  # bytes
 
-    def append(self, rows: Sequence[bytes], places: bytes) -> None:
+    def append(self, rows: npt.NDArray[Any], places: bytes) -> None:
         """Count both."""
-        self.size += len(rows) * ROW.itemsize + len(places)
+        self.size += rows.nbytes + len(places)
 
     def close(self) -> None:
         """Nothing is open."""
 
 
-def row_of(item: Any) -> int | None:
-    """The number of the sketch of a described tensor."""
-    try:
-        row: int = item.row
-    except AttributeError:
-        return None
-    return row
-
-
-Shown = tuple[int, int, int]
+Shown: TypeAlias = tuple[int, int, int]
 
 
 def shown_in(name: str, record: Any) -> tuple[Shown, ...]:
     """Section, position in it and row of each tensor of a record that has a sketch."""
-    sections = {} if name.endswith(".parameters_grad") else _SECTIONS
+    is_gradient = name.endswith(".parameters_grad")
     found: list[Shown] = []
     positions = [0] * len(Section)
     for key, value in record.items():
-        section = sections.get(key, Section.PARAMETERS_GRAD)
-        positions[section] = _collect(value, section, positions[section], found)
+        section = Section.PARAMETERS_GRAD if is_gradient else _SECTIONS.get(key)
+        if section is not None and value:
+            positions[section] = _collect((value,), section, positions[section], found)
     return tuple(found)
 
 
-def _collect(value: Any, section: int, position: int, found: list[Shown]) -> int:
+def _collect(parts: Iterable[Any], section: int, position: int, found: list[Shown]) -> int:
     """Append the tensors of a value, the first of which has ``position``; the next position."""
-    kind = type(value)
-    if kind is Leaf:
-        if "dtype" not in value:
-            return position
-        row = row_of(value)
-        if row is not None and position < MOST_POSITIONS:
-            found.append((section, position, row))
-        return position + 1
-    if kind is dict:
-        for part in value.values():
+    for part in parts:
+        kind = type(part)
+        if kind is Leaf:
+            if "dtype" in part:
+                row = getattr(part, "row", NO_ROW)
+                if row != NO_ROW and position < MOST_POSITIONS:
+                    found.append((section, position, row))
+                position += 1
+        elif kind is list or kind is tuple:
             position = _collect(part, section, position, found)
-    elif kind is list or kind is tuple:
-        for part in value:
-            position = _collect(part, section, position, found)
+        elif kind is dict:
+            position = _collect(part.values(), section, position, found)
     return position
 
 

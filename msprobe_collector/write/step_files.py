@@ -13,8 +13,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from msprobe_builder.sketch.layout import NAME as SKETCHES
+import numpy as np
+import numpy.typing as npt
 
+from msprobe_builder.sketch.layout import NAME as SKETCHES
+from msprobe_builder.sketch.layout import ROW
 from msprobe_collector.signals import pass_on_if_of_signal
 from msprobe_collector.write.records import encode, encode_text, record_text
 from msprobe_collector.write.sketch_file import (
@@ -124,7 +127,7 @@ class StepFiles:
         framework: str,
         saves_tensors: bool,
         estimate: bool = False,
-        take_rows: Callable[[], list[bytes]] | None = None,
+        take_rows: Callable[[], npt.NDArray[Any]] | None = None,
     ) -> None:
         self.directory = directory
         header = {
@@ -265,7 +268,7 @@ class StepFiles:
                 packed_places(first + number, shown_in(*entry))
                 for number, entry in enumerate(self._written_latest)
             ]
-            self._sketches.append([], b"".join(places))
+            self._sketches.append(np.empty(0, ROW), b"".join(places))
         for file in self._files:
             file.close()
 
