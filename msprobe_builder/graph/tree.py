@@ -242,14 +242,6 @@ def _micro_steps(
     return result, count
 
 
-def operator_mask(tree: Tree, operators: frozenset[str]) -> NDArray[np.bool_]:
-    """Whether each node is a call of one of ``operators``, which are bare names."""
-    calls = tree.calls
-    return np.asarray(
-        calls.is_api & (calls.of_stems(lambda stem: stem.rpartition(".")[2] in operators) == 1)
-    )
-
-
 def is_outside_of_modules(tree: Tree, node: int) -> bool:
     """Whether no module calls it."""
     above = tree.parsed[int(tree.parent[node])]

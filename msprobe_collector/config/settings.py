@@ -31,9 +31,9 @@ _COMMON_KEYS = {
     "dump_enable",
 }  # fmt: skip
 _TASK_KEYS = {
-    "statistics": {"scope", "list", "tensor_list", "data_mode", "summary_mode"},
-    "tensor": {"scope", "list", "data_mode", "summary_mode", "file_format", "layout"},
-    "structure": {"scope", "list"},
+    "statistics": {"scope", "list", "tensor_list", "data_mode", "summary_mode", "flow"},
+    "tensor": {"scope", "list", "data_mode", "summary_mode", "file_format", "layout", "flow"},
+    "structure": {"scope", "list", "flow"},
     "overflow_check": {"scope", "list", "overflow_nums", "check_mode"},
 }
 _SEED_KEYS = {"seed", "is_deterministic"}
@@ -71,6 +71,7 @@ class Config:
     overflow_nums: int = 1
     follows_dataloader: bool = False
     layout: str = "one_file"
+    flow: bool = False  # write which record made each tensor
     dump_enable: bool | None = None  # whether to record before the file says otherwise
     source: Path | None = None  # the file that it was read from
     gradients: GradientSettings | None = None  # of task grad_probe
@@ -147,6 +148,7 @@ def parse_config(content: Mapping[str, Any]) -> Config:
         async_dump=_flag(content, "async_dump"),
         overflow_nums=_overflow_nums(section),
         layout=_choice(section, "layout", LAYOUTS, "one_file"),
+        flow=_flag(section, "flow") if "flow" in _TASK_KEYS[task] else False,
         follows_dataloader=_flag(content, "enable_dataloader"),
         dump_enable=switched_on(content),
         monitor=_monitor(content, task),
@@ -154,6 +156,8 @@ def parse_config(content: Mapping[str, Any]) -> Config:
     _check_scope(config)
     if config.summary_mode == SKETCH and level == "debug":
         raise CollectorError("summary_mode sketch works at level L0, L1 or mix, not at debug.")
+    if config.flow and level == "debug":
+        raise CollectorError("flow works at level L0, L1 or mix, not at debug; leave it out.")
     return config
 
 

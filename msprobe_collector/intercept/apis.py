@@ -29,7 +29,7 @@ from msprobe_collector.intercept.names import (
 from msprobe_collector.intercept.operators import take_operator
 from msprobe_collector.intercept.staged import is_staged
 from msprobe_collector.record.calls import Pending
-from msprobe_collector.record.framework import NO_PASS
+from msprobe_collector.record.framework import NO_PASS, Flow
 from msprobe_collector.record.session import Session
 from msprobe_collector.unseen import unseen
 
@@ -95,7 +95,20 @@ class CallMode(TorchFunctionMode):
         if api.action is Action.EXPOSE:
             self._expose(args[0])
             return func(*args, **kwargs)
+        if api.action is Action.HOOK:
+            self._follow("register_hook", lambda flow: flow.gradients.hook(args[0]))
+            return func(*args, **kwargs)
         return self._enter(func, args, kwargs)
+
+    def _follow(self, what: str, note: Callable[[Flow], None]) -> None:
+        """Tell what follows the data, if anything does."""
+        flow = self._session.flow
+        if flow is not None:
+            try:
+                with unseen():
+                    note(flow)
+            except Exception as error:
+                self._session.report(what, error)
 
     def _expose(self, tensor: Any) -> None:
         try:
@@ -141,6 +154,9 @@ class CallMode(TorchFunctionMode):
         self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Run ``func`` with this mode on."""
+        roots = _roots(func, args, kwargs)
+        if roots:
+            self._follow("A backward pass", lambda flow: flow.gradients.begin(roots))
         before = self._session.backwards.passes
         try:
             with self:
@@ -148,6 +164,19 @@ class CallMode(TorchFunctionMode):
         except BaseException:
             self._session.backwards.abandon(before)
             raise
+
+
+def _roots(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[torch.Tensor]:
+    """The tensors that a backward pass begins at."""
+    if func not in _PASSES:
+        return []
+    given = args[0] if args else kwargs.get(_PASSES[func])
+    if isinstance(given, torch.Tensor):
+        return [given]
+    parts = given if isinstance(given, list | tuple) else ()
+    return [part for part in parts if isinstance(part, torch.Tensor)]
 
 
 def put_on(mode: CallMode) -> None:
@@ -268,6 +297,12 @@ def _never(*_arguments: Any) -> bool:
     return False
 
 
+# How the tensors are called that it begins at.
+_PASSES: dict[Any, str] = {
+    torch.Tensor.backward: "self",
+    torch.autograd.backward: "tensors",
+    torch.autograd.grad: "outputs",
+}
 _ENTRIES: dict[Any, Callable[..., Any]] = {
     function: _without_dispatch(function) for function in ENTERED
 }

@@ -21,6 +21,7 @@ from msprobe_collector.intercept.scripted import ScriptedModules
 from msprobe_collector.intercept.swapped import SwappedTensors
 from msprobe_collector.intercept.token_range import TokenRange
 from msprobe_collector.record.session import Session
+from msprobe_collector.unseen import unseen
 
 
 class Interception:
@@ -47,6 +48,7 @@ class Interception:
         self, models: Sequence[tuple[str, nn.Module]], tokens: tuple[int, int] | None = None
     ) -> None:
         config = self._session.config
+        self._name(models)
         if tokens is not None:  # first, because its hook decides about the others
             roots = [model for _, model in models]
             self._put(lambda: self._tokens.install(roots, tokens), self._tokens.remove)
@@ -67,6 +69,7 @@ class Interception:
 
     def add(self, models: Sequence[tuple[str, nn.Module]]) -> None:
         """More models in the same window."""
+        self._name(models)
         if self._session.config.with_modules:
             self._modules.install(models)
 
@@ -74,6 +77,14 @@ class Interception:
         """Nothing but the calls of one module."""
         self._put(self._scripted.install, self._scripted.remove)
         self._put(lambda: self._modules.hook(f"Module.{name}", module), self._modules.remove)
+
+    def _name(self, models: Sequence[tuple[str, nn.Module]]) -> None:
+        """Parameters and buffers are known by name to what follows the data."""
+        flow = self._session.flow
+        if flow is not None:
+            with unseen():
+                for prefix, model in models:
+                    flow.name_those_of(prefix, model)
 
     def remove(self) -> None:
         if not self._removals:

@@ -19,6 +19,7 @@ class Action(Enum):
     IGNORE = 1  # reads no values: shapes, flags, queries
     EXPOSE = 2  # hands out memory that may change without the version counter noticing
     ENTER = 3  # what it calls is seen instead of it
+    HOOK = 4  # may change the gradient of a tensor
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ _QUERIES = frozenset(
     is_pinned is_shared is_coalesced is_set_to is_same_size is_distributed has_names names
     __len__ __hash__ __repr__ __str__ __format__ __dir__ __reduce__ __reduce_ex__ __setstate__
     __deepcopy__ __dlpack_device__ __array_priority__ __cuda_array_interface__
-    register_hook register_post_accumulate_grad_hook requires_grad_ retain_grad record_stream
+    register_post_accumulate_grad_hook requires_grad_ retain_grad record_stream
     share_memory_ pin_memory result_type can_cast promote_types broadcast_shapes is_tensor
     _set_grad_enabled _is_view _version _has_compatible_shallow_copy_type qscheme
     get_default_dtype is_autocast_enabled module_load _make_subclass
@@ -46,6 +47,7 @@ _QUERIES = frozenset(
     _wrap_tensor_autograd
     """.split()
 )
+_HOOKS = frozenset({"register_hook"})
 _EXPOSING = frozenset(
     """
     data_ptr numpy untyped_storage storage _typed_storage __array__ __dlpack__ set_
@@ -88,7 +90,9 @@ def describe_function(function: Any) -> Api:
     name = label.partition(".")[2]
     prefix = label.partition(".")[0]
     action = Action.RECORD
-    if name in _QUERIES or not prefix:
+    if name in _HOOKS:
+        action = Action.HOOK
+    elif name in _QUERIES or not prefix:
         action = Action.IGNORE
     elif name in _EXPOSING:
         action = Action.EXPOSE

@@ -52,6 +52,8 @@ class PrecisionDebugger(Debugger):
             raise CollectorError(
                 "summary_mode sketch is for PyTorch only; choose statistics, md5 or xor here."
             )
+        if config.flow:
+            raise CollectorError("flow follows PyTorch only; leave it out for MindSpore.")
         if config.follows_dataloader:
             raise CollectorError(
                 "enable_dataloader follows PyTorch only; call start() and step() for MindSpore."

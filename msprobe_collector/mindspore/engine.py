@@ -53,6 +53,9 @@ class MindSpore(Graph):
     def make_files(self, one_file: bool) -> ArrayFiles:
         return ArrayFiles(one_file)
 
+    def make_flow(self) -> None:
+        """Arrays have no storage to follow."""
+
     def make_describer(self, summary_mode: str, files: ArrayFiles, measures: bool) -> Arrays:
         return Arrays(summary_mode, files, measures)
 

@@ -59,6 +59,8 @@ class BackwardCalls:
             by_argument = bool(call.path) or not self._framework.shows_last_node
             add = self._framework.sum_of
             backward = Backward(call, len(edges), len(outputs), describe, add, by_argument)
+            if ledger.flow is not None:
+                ledger.flow.gradients.watch(graph, backward)
             self._watched.append(weakref.ref(backward))
             watch(graph, backward, self._events)
 
@@ -123,7 +125,8 @@ class BackwardCalls:
             if not is_origin_backward(record):
                 return
             ledger.count_overflow(call.backward_name)
-        ledger.add_record(call.backward_name, record)
+        rows = [] if ledger.flow is None else ledger.flow.gradients.rows(backward, record)
+        ledger.add_record(call.backward_name, record, rows)
         ledger.flush_if_due()
 
     def _record(self, backward: Backward) -> dict[str, Any]:
@@ -191,13 +194,15 @@ class BackwardCalls:
         try:
             with self._framework.unseen():
                 self.parameters.end_pass(task, self._tasks)
+                if ledger.flow is not None:
+                    ledger.flow.name_gradients()
                 self._tasks.discard(task)
                 if ledger.listening:
                     ledger.flush_if_due()
         except Exception as error:
             ledger.report("The end of a backward pass", error)
 
-    def _describe_parameter(self, name: str, gradient: Any, where: str) -> Any:
+    def _describe_parameter(self, name: str, gradient: Any, where: str, parameter: Any) -> Any:
         """After ``stop`` only passes through recorded calls are of interest."""
         ledger = self._ledger
         if not ledger.active and self._framework.current_pass() not in (
@@ -205,7 +210,11 @@ class BackwardCalls:
             *self._tasks,
         ):
             return None
-        return ledger.describe_gradient(name, gradient, where)
+        item = ledger.describe_gradient(name, gradient, where)
+        if ledger.flow is not None and item is not None and parameter is not None:
+            found = ledger.flow.gradients.of_parameter(parameter)
+            ledger.note_maker(name, where, item, found)
+        return item
 
     def settle(self) -> None:
         """End what has begun; hand out the gradients of parameters."""

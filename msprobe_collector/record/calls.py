@@ -46,7 +46,7 @@ class Call:
 class Pending:
     """A call that was entered: what is known of it before it returns."""
 
-    __slots__ = ("call", "edges", "first_node", "has_tensors", "held", "record", "stack")
+    __slots__ = ("call", "edges", "first_node", "flow", "has_tensors", "held", "record", "stack")
 
     def __init__(self, call: Call, stack: int) -> None:
         self.call = call
@@ -56,6 +56,7 @@ class Pending:
         self.edges: list[tuple[Any, int] | None] | None = None  # None: gradients are not watched
         self.first_node = 0
         self.held: Held | None = None
+        self.flow: Any = None  # who made what it was given, where that is recorded
 
 
 @dataclass(frozen=True)

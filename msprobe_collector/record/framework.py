@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
+from msprobe_collector.record.origins import Found, Row
+
 Edge: TypeAlias = "tuple[Any, int]"
 Item: TypeAlias = "dict[str, Any]"
 NO_PASS = -1
@@ -87,6 +89,61 @@ class Describer(Protocol):
     def forget_step(self) -> None: ...
 
 
+class Gradients(Protocol):
+    """Who sends gradients to whom; see gradient_flow.py."""
+
+    def watch(self, graph: Any, backward: Any) -> None:
+        """A recorded call added the nodes of ``graph``, whose backward is ``backward``."""
+
+    def rows(self, backward: Any, record: Item) -> list[Row]:
+        """Who made the gradients in the record of a backward call that is over."""
+
+    def of_parameter(self, parameter: Any) -> Found:
+        """Who made the gradient that arrives for a parameter."""
+
+    def begin(self, roots: Any) -> None:
+        """A backward pass begins at the tensors in ``roots``."""
+
+    def hook(self, tensor: Any) -> None:
+        """A hook may replace the gradient of a tensor from now on."""
+
+
+class Flow(Protocol):
+    """Who made each tensor of a step; see call_flow.py. Call inside ``unseen``."""
+
+    rows: Any
+    gradients: Any
+
+    def enter(
+        self,
+        call: Any,
+        inputs: Sequence[Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        communicates: bool,
+    ) -> Any:
+        """Who made what a call is given; to be handed to ``leave``."""
+
+    def leave(self, flow: Any, call: Any, outputs: Sequence[Any]) -> None:
+        """The call put these out."""
+
+    def parameters(self, tensors: Any) -> list[Row]:
+        """Rows of the parameters of a module."""
+
+    def name_those_of(self, prefix: str, model: Any) -> None:
+        """Know the parameters and buffers of a model by their names."""
+
+    def name_own(self, path: str, module: Any) -> None:
+        """The same of parameters that a module has only while it runs."""
+
+    def name_gradients(self) -> None:
+        """A backward pass is over."""
+
+    def end_window(self) -> None: ...
+
+    def end_step(self) -> None: ...
+
+
 class Framework(Protocol):
     """The part of recording that differs between frameworks."""
 
@@ -103,6 +160,9 @@ class Framework(Protocol):
     def make_files(self, one_file: bool) -> Files: ...
 
     def make_describer(self, summary_mode: str, files: Any, measures: bool) -> Describer: ...
+
+    def make_flow(self) -> Flow | None:
+        """What follows the flow of data; None where nothing can."""
 
     def collect_tensors(self, value: Any, found: list[Any]) -> None:
         """The tensors in nested arguments, in the order in which they would be described."""

@@ -38,6 +38,7 @@ class Backward:
         "call",
         "done",
         "elsewhere",
+        "flow",
         "is_over",
         "last_received",
         "last_sent",
@@ -64,6 +65,7 @@ class Backward:
         self.is_over = False  # but a call inside it is not
         self.by_argument = by_argument  # of nothing else is a record made
         self.task = -1  # of the autograd engine, once it began
+        self.flow: Any = None  # who sends what it receives, where that is recorded
         self.done = False
         self.waiting_nodes = 0
         self._describe = describe

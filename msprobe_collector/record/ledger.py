@@ -9,12 +9,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from msprobe_builder.dump.flow_layout import Place
 from msprobe_collector.config.settings import Config
 from msprobe_collector.record.calls import Call, place_backward, place_forward
 from msprobe_collector.record.framework import Framework, Item
+from msprobe_collector.record.origins import UNKNOWN, Found, Row
 from msprobe_collector.record.overflow import Overflow, is_finite
 from msprobe_collector.record.selection import Selection, matches
 from msprobe_collector.record.stack import Stacks
@@ -24,6 +27,7 @@ from msprobe_collector.write.step_files import StepFiles, tensor_directory
 _log = logging.getLogger("msprobe_collector")
 _FLUSH_RECORDS = 2000
 _FLUSH_SECONDS = 1.0
+_GRADIENTS = ".parameters_grad"
 
 
 class Ledger:
@@ -45,6 +49,8 @@ class Ledger:
         measures = config.task != "structure"
         self.items = framework.make_describer(config.summary_mode, self.tensor_files, measures)
         self.items.estimate = estimate
+        self.flow = framework.make_flow() if config.flow else None
+        self._makers: dict[tuple[str, str, int], Found] = {}  # of gradients of parameters
         self.selection = Selection(config.names, config.scope)
         self.overflow = Overflow(config.overflow_nums) if config.task == "overflow_check" else None
         self.stacks = Stacks()
@@ -67,11 +73,15 @@ class Ledger:
         self.flush()
         self.tensor_files.end_step()
         self.selection.end_step()
+        self._makers.clear()
         if self._files is not None:
             self._files.close()
             self._files = None
         if self.items.sketches is not None:
             self.items.sketches.end_step()
+        if self.flow is not None:
+            self.flow.end_step()
+            self._guarded(self.flow.rows.close)
         self._directory = None
         self.stacks = Stacks()
 
@@ -88,7 +98,7 @@ class Ledger:
         config = self.config
         saves = self._saves_all or bool(config.tensor_list) or self.overflow is not None
         self._last_flush = time.monotonic()
-        return StepFiles(
+        files = StepFiles(
             self._directory,
             config.task,
             config.level,
@@ -97,6 +107,9 @@ class Ledger:
             self._estimate,
             None if self.items.sketches is None else self.items.sketches.take,
         )
+        if self.flow is not None:
+            self.flow.rows.open(self._directory, self._estimate)
+        return files
 
     @property
     def is_open(self) -> bool:
@@ -116,10 +129,18 @@ class Ledger:
                 self.tensor_files.flush()
                 if self._files is not None:
                     self._files.flush(self.stacks.lines)
+                    if self.flow is not None:
+                        self.flow.rows.flush()
             except OSError as error:
                 self.report(str(self._directory), error)
             except Exception as error:
                 self.report("A part of the step", error)
+
+    def _guarded(self, run: Callable[[], None]) -> None:
+        try:
+            run()
+        except Exception as error:
+            self.report("A part of the step", error)
 
     def flush_if_due(self) -> None:
         if self._files is None:
@@ -130,16 +151,39 @@ class Ledger:
 
     # -- records ------------------------------------------------------------------------------
 
-    def add_record(self, name: str, record: Any) -> None:
-        self.files.add_record(name, record, self.items.is_settled)
+    def add_record(self, name: str, record: Any, rows: Sequence[Row] = ()) -> None:
+        """A record of dump.json, and who made the tensors in it where that is recorded."""
+        files = self.files
+        if self.flow is None:
+            files.add_record(name, record, self.items.is_settled)
+            return
+        with self.flow.rows.lock:
+            files.add_record(name, record, self.items.is_settled)
+            self.flow.rows.add(name, rows)
 
     def add_gradients(self, name: str, gradients: dict[str, Item]) -> None:
         if self._are_worth_it(gradients):
-            self.add_record(name, {key: [item] for key, item in gradients.items()})
+            record = {key: [item] for key, item in gradients.items()}
+            self.add_record(name, record, self._rows_of(name, gradients))
 
     def set_latest_gradients(self, name: str, gradients: dict[str, Item]) -> None:
         if self._are_worth_it(gradients):
             self.files.set_latest(name, {key: [item] for key, item in gradients.items()})
+            if self.flow is not None:
+                self.flow.rows.set_latest(name, self._rows_of(name, gradients))
+
+    def note_maker(self, name: str, where: str, item: Item, found: Found) -> None:
+        """Who made the gradient of the parameter ``where``, which ``item`` describes."""
+        self._makers[name, where.rpartition(".")[2], id(item)] = found
+
+    def _rows_of(self, name: str, gradients: dict[str, Item]) -> list[Row]:
+        if self.flow is None:
+            return []
+        stem = name.partition(_GRADIENTS)[0] + _GRADIENTS
+        found = (self._makers.get((stem, key, id(item))) for key, item in gradients.items())
+        return [
+            (Place.PARAMETERS_GRAD, position, one or UNKNOWN) for position, one in enumerate(found)
+        ]
 
     def _are_worth_it(self, gradients: dict[str, Item]) -> bool:
         if self.overflow is None:
@@ -220,6 +264,8 @@ class Ledger:
         self._end()
         self.belongs_to_parent = True
         self._files = None
+        if self.flow is not None:
+            self.flow.rows.forget()
         self.lock = threading.RLock()
         self.tensor_files = self.framework.make_files(False)
 

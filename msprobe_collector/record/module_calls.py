@@ -34,6 +34,8 @@ def enter_module(
     try:
         stack = session.capture(base, base, below)
         changes = bool(getattr(module, "inplace", False))
+        if session.flow is not None:
+            session.flow.name_own(path, module)
         opened.pending = session.enter(call, args, kwargs, stack, changes=changes)
         if call.kept:
             session.parameters.keep(stem)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from msprobe_collector.record.framework import NO_PASS, Framework, Item, Removable
 
-Describe: TypeAlias = Callable[[str, Any, str], "Item | None"]
+Describe: TypeAlias = Callable[[str, Any, str, Any], "Item | None"]
 Write: TypeAlias = Callable[[str, "dict[str, Item]"], None]
 
 
@@ -106,13 +106,15 @@ class ParameterGradients:
         if stem in self._kept:
             with self._framework.unseen():
                 self._seen.add((stem, name))
-                self._take(stem, name, gradient)
+                watched = self._watched.get(stem, {}).get(name)
+                self._take(stem, name, gradient, watched and watched.parameter)
 
-    def _take(self, stem: str, name: str, gradient: Any) -> None:
+    def _take(self, stem: str, name: str, gradient: Any, parameter: Any = None) -> None:
+        """``parameter`` is that whose hook told of the gradient, if one did."""
         # Files of later passes say which pass they belong to: nothing is overwritten.
         number = self._passes.get(stem, 0)
         where = f"{number}.{name}" if number else name
-        item = self._describe(f"{stem}.parameters_grad", gradient, where)
+        item = self._describe(f"{stem}.parameters_grad", gradient, where, parameter)
         if item is not None:
             arriving = self._arriving.setdefault(self._framework.current_pass(), {})
             arriving.setdefault(stem, {})[name] = item

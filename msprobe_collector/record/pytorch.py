@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.utils.hooks import RemovableHandle
 
+from msprobe_collector.record.call_flow import TorchFlow
 from msprobe_collector.record.framework import Edge, Item
 from msprobe_collector.record.items import Items, collect_tensors
 from msprobe_collector.record.nested import held
@@ -38,6 +39,9 @@ class PyTorch:
 
     def make_describer(self, summary_mode: str, files: TensorFiles, measures: bool) -> Items:
         return Items(summary_mode, files, measures)
+
+    def make_flow(self) -> TorchFlow:
+        return TorchFlow()
 
     def held(self, value: Any, changes: bool) -> Any:
         with torch.no_grad():

@@ -9,11 +9,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from msprobe_builder.dump.flow_layout import Place
 from msprobe_collector.config.settings import Config
 from msprobe_collector.record.backward_calls import BackwardCalls
 from msprobe_collector.record.calls import Call, Held, Pending, ThreadState
 from msprobe_collector.record.framework import NO_PASS, Framework
 from msprobe_collector.record.ledger import Ledger
+from msprobe_collector.record.origins import Row
 from msprobe_collector.record.overflow import attach_inputs, is_origin
 from msprobe_collector.record.stack import NO_STACK
 
@@ -28,6 +30,7 @@ class Session:
         self.ledger = Ledger(config, framework, estimate)
         self.backwards = BackwardCalls(self.ledger)
         self.items = self.ledger.items
+        self.flow = self.ledger.flow
         self.parameters = self.backwards.parameters
         self.report = self.ledger.report
         self.collects_gradients = config.collects_direction("backward")
@@ -57,6 +60,8 @@ class Session:
             self.parameters.release()
         ledger.flush()
         self.items.forget_step()
+        if self.flow is not None:
+            self.flow.end_window()
         if not self.config.async_dump:
             ledger.tensor_files.drain()
 
@@ -126,6 +131,9 @@ class Session:
         else:
             self.framework.collect_tensors((args, kwargs), inputs)
         pending.has_tensors = bool(inputs)
+        if self.flow is not None:
+            communicates = not with_gradients
+            pending.flow = self.flow.enter(call, inputs, args, kwargs, communicates)
         if ledger.overflow is not None:
             pending.held = Held(*self.framework.held((list(args), dict(kwargs)), changes))
         if with_gradients:
@@ -150,6 +158,8 @@ class Session:
             self.framework.collect_tensors(result, outputs)
         if not call.path and not outputs and not pending.has_tensors:
             return  # an API that neither reads nor makes values
+        if self.flow is not None:
+            self.flow.leave(pending.flow, call, outputs)
         if call.kept:
             self.place_call(pending)
             if self._collects_forward:
@@ -181,6 +191,8 @@ class Session:
                 key: self.items.tensor(value, path and f"{path}.parameters.{key}")
                 for key, value in parameters.items()
             }
+            if self.flow is not None:
+                pending.flow.rows += self.flow.parameters(parameters.values())
         record["is_recompute"] = self.framework.is_recomputing()
         if ledger.overflow is not None:
             self.items.settle()
@@ -192,7 +204,17 @@ class Session:
                 record.get("output"), _as_results(result), f"{name}.output"
             )
             ledger.count_overflow(name)
-        ledger.add_record(name, record)
+        ledger.add_record(name, record, self._rows(pending))
+
+    def _rows(self, pending: Pending) -> list[Row]:
+        """Who made the tensors that the record of a call shows."""
+        if pending.flow is None:
+            return []
+        rows: list[Row] = pending.flow.rows
+        if self._collects_input and self._collects_output:
+            return rows
+        left_out = Place.OUTPUT if self._collects_input else Place.INPUT
+        return [row for row in rows if row[0] != left_out]
 
     def fail(self, pending: Pending) -> None:
         """The call raised: keep what went in, and what it raised on its way."""
@@ -204,7 +226,7 @@ class Session:
             if self._collects_forward:
                 pending.record["is_recompute"] = self.framework.is_recomputing()
                 pending.record["output"] = []
-                self.ledger.add_record(name, pending.record)
+                self.ledger.add_record(name, pending.record, self._rows(pending))
         except Exception as error:
             self.report(name, error)
 

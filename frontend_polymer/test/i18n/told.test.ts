@@ -5,10 +5,6 @@ import { describe, expect, it } from 'vitest';
 import { notedZh } from '../../src/i18n/zh/noted';
 import { apartZh, reasonZh } from '../../src/i18n/zh/reasons';
 import { reportedZh } from '../../src/i18n/zh/reported';
-import { toldZh } from '../../src/i18n/zh/told';
-
-// tests/builder/verdict/test_told.py holds this list against what the builder can say.
-const SENTENCES = JSON.parse(readFileSync('test/i18n/told.json', 'utf8')) as string[];
 
 /** English words of four letters and more that are no part of a name or a number. */
 function english(text: string): string[] {
@@ -22,45 +18,6 @@ function english(text: string): string[] {
         ),
     );
 }
-
-describe('a verdict in Chinese', () => {
-  it.each(SENTENCES)('leaves nothing in English of: %s', (sentence) => {
-    const chinese = toldZh(sentence);
-    expect(chinese).not.toBe(sentence);
-    expect(english(chinese)).toEqual([]);
-  });
-
-  it('keeps names, lines and numbers', () => {
-    expect(toldZh(SENTENCES[0]!)).toBe(
-      'modules.layers.1.self_attn → Tensor.__mul__.19.forward（modeling_llama.py:193）：输入一致，' +
-        'output.0 的范数是标杆的 1.5 倍。参数 1 为 0.375，标杆为 0.25。' +
-        '这是舍入与运行自身噪声所能解释的 1,000 倍以上。其后 90 个节点继承了该误差。',
-    );
-    expect(toldZh(SENTENCES[3]!)).toMatch(
-      /^尚不能确定，请先查看 标杆的 Torch\.cat\.0\.forward（model\.py:8）：本次运行缺少这次调用。/,
-    );
-    expect(toldZh(SENTENCES[4]!)).toMatch(/^step 3、rank 12：Torch\.cat\.0\.forward：标杆没有/);
-  });
-
-  it('stays as it was written where a part of it is unknown', () => {
-    for (const text of [
-      '',
-      'Something that a later version says.',
-      `${SENTENCES[0]!} And something that a later version says.`,
-      `${SENTENCES[33]!} ${SENTENCES[23]!}`,
-      `No fault beyond rounding in ${'1'.repeat(5000)} nodes.`,
-    ]) {
-      expect(toldZh(text)).toBe(text);
-    }
-  });
-
-  it('comes to an end over a text that fits nowhere', () => {
-    for (const part of ['The inputs agree, ', 'a, ', 'x: ', 'Argument 1 is 2, in the reference ']) {
-      const text = part.repeat(4000).slice(0, 4000);
-      expect(toldZh(text)).toBe(text);
-    }
-  });
-});
 
 describe('the note beside a pair of tensors in Chinese', () => {
   // tests/builder/verdict/test_told.py holds this list against what the builder writes.

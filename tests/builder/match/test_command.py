@@ -13,11 +13,12 @@ from msprobe_builder.command.frame import EXIT_USAGE
 from msprobe_builder.command.main import main
 from tests.builder.match.test_reference_matches import MAPPING, rank
 from tests.conftest import BuildDatabase
+from tests.worded import worded
 
 
 def rows(database: Path, query: str) -> list[tuple[object, ...]]:
     with closing(sqlite3.connect(database)) as connection:
-        return connection.execute(query).fetchall()
+        return worded(connection.execute(query))
 
 
 SOURCES = "SELECT source, count(*) FROM match GROUP BY source ORDER BY source"

@@ -1,0 +1,224 @@
+"""Who made what each call is given, and what the call makes of it."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from msprobe_builder.dump.flow_layout import Maker, Mark, Place
+from msprobe_collector.record.calls import Call
+from msprobe_collector.record.flow import FlowRows
+from msprobe_collector.record.gradient_flow import GradientFlow
+from msprobe_collector.record.items import collect_tensors
+from msprobe_collector.record.layouts import Layout
+from msprobe_collector.record.memories import Memories, Where, layout_of
+from msprobe_collector.record.origins import Found, Origin, Row
+
+# What hands out memory that nobody has written.
+_EMPTY = frozenset(
+    """
+    empty empty_like empty_strided empty_permuted empty_quantized new_empty new_empty_strided
+    """.split()
+)
+# Of these no number of the arguments goes into the result.
+_READ_NOTHING = _EMPTY | frozenset(
+    """
+    zeros_like ones_like full_like rand_like randn_like randint_like new_zeros new_ones new_full
+    """.split()
+)
+# They overwrite all of the first argument without reading it.
+_OVERWRITE = frozenset(
+    """
+    fill_ zero_ copy_ normal_ uniform_ random_ bernoulli_ exponential_ cauchy_ geometric_
+    log_normal_
+    """.split()
+)
+# Communication that writes nothing here; any other writes its first argument, gather its second.
+_SEND = frozenset({"send", "isend"})
+_UNWRITTEN = Mark.UNINITIALISED | Mark.FROM_UNINITIALISED
+
+
+class CallFlow:
+    """What is known of a call that was entered."""
+
+    __slots__ = ("has_written", "is_computed", "places", "region", "rows", "tensors", "versions")
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.tensors: Sequence[Any] = ()  # what an API was given
+        self.places: Sequence[Where] = ()  # where each of them lies
+        self.versions: Sequence[int] = ()  # and how often it had been written to
+        self.has_written: Sequence[int] = ()  # positions that a communication writes
+        self.region: Layout | None = None  # of the first tensor that the call writes
+        self.is_computed = False  # from memory that nobody has written
+
+
+class TorchFlow:
+    """The flow of data of a step. Call inside ``unseen``."""
+
+    def __init__(self) -> None:
+        self.rows = FlowRows()
+        self.gradients = GradientFlow()
+        self._memories = Memories()
+        self._lock = threading.RLock()
+        self._parameters: dict[str, Any] = {}
+
+    # -- calls --------------------------------------------------------------------------------
+
+    def enter(
+        self,
+        call: Call,
+        inputs: Sequence[torch.Tensor],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        communicates: bool,
+    ) -> CallFlow:
+        """Who made the tensors ``inputs`` in the arguments of a call."""
+        flow = CallFlow()
+        memories = self._memories
+        with self._lock:
+            looked = [memories.look(tensor) for tensor in inputs]
+        found = [one[0] for one in looked]
+        flow.rows = [(0, position, one) for position, one in enumerate(found)]
+        if call.path or not inputs:
+            return flow
+        flow.tensors = inputs
+        flow.places = [one[1] for one in looked]
+        flow.versions = [one[2] for one in looked]
+        name = _operator(call.forward_name)
+        if communicates:
+            flow.has_written = _written_by(name, args, kwargs)
+        elif name == "__setitem__":
+            flow.region = _region(args)
+        if any(one.marks & _UNWRITTEN for one in found) and name not in _READ_NOTHING:
+            ignored = set(flow.has_written)
+            if name in _OVERWRITE or flow.region is not None:
+                ignored.add(0)
+            if "out" in kwargs:
+                results: list[torch.Tensor] = []
+                collect_tensors(kwargs["out"], results)
+                ignored |= {n for n, one in enumerate(inputs) if any(one is r for r in results)}
+            flow.is_computed = any(
+                one.marks & _UNWRITTEN for n, one in enumerate(found) if n not in ignored
+            )
+        return flow
+
+    def leave(self, flow: CallFlow, call: Call, outputs: Sequence[torch.Tensor]) -> None:
+        """What the call wrote and put out."""
+        name, memories = call.forward_name, self._memories
+        marks = int(Mark.FROM_UNINITIALISED) if flow.is_computed else 0
+        if not call.path and _operator(name) in _EMPTY:
+            marks = int(Mark.UNINITIALISED)
+        with self._lock:
+            written = self._written(flow, name, outputs, marks)
+            for position, tensor in enumerate(outputs):
+                found: Found | None
+                if call.path:
+                    found = memories.put_out_by_module(tensor, name, position)
+                else:
+                    found = memories.put_out(tensor, name, position, marks, flow.places, written)
+                if found is not None:
+                    flow.rows.append((1, position, found))
+        flow.tensors = ()
+
+    def _written(
+        self, flow: CallFlow, name: str, outputs: Sequence[torch.Tensor], marks: int
+    ) -> set[int]:
+        """The storages of what the call was given and wrote to."""
+        memories = self._memories
+        written: set[int] = set()
+        for position, (tensor, before) in enumerate(zip(flow.tensors, flow.versions, strict=True)):
+            if memories.version(tensor) == before and position not in flow.has_written:
+                continue
+            written.add(flow.places[position][0])
+            if not any(tensor is output for output in outputs):
+                origin = Origin(Maker.RECORD, name, Place.INPUT, position, marks | Mark.IN_PLACE)
+                memories.written(tensor, origin, flow.region if position == 0 else None)
+        return written
+
+    def parameters(self, tensors: Iterable[torch.Tensor]) -> list[Row]:
+        """Rows of the parameters of a module."""
+        with self._lock:
+            found = [self._memories.given(tensor) for tensor in tensors]
+        return [(Place.PARAMETERS, position, one) for position, one in enumerate(found)]
+
+    # -- what has a name ----------------------------------------------------------------------
+
+    def name_those_of(self, prefix: str, model: torch.nn.Module) -> None:
+        """The parameters and buffers of a model, and the gradients kept beside it."""
+        with self._lock:
+            for name, parameter in model.named_parameters(prefix):
+                self._parameters[name] = parameter
+                self._memories.named(parameter, Maker.PARAMETER, name)
+            for name, buffer in model.named_buffers(prefix):
+                self._memories.named(buffer, Maker.BUFFER, name)
+            self.name_gradients()
+
+    def name_own(self, path: str, module: torch.nn.Module) -> None:
+        """Parameters that a module has only while it runs, such as gathered ones."""
+        with self._lock:
+            for name, parameter in module._parameters.items():
+                if parameter is not None and self._memories.is_new(parameter):
+                    self._memories.named(parameter, Maker.PARAMETER, f"{path}.{name}")
+
+    def name_gradients(self) -> None:
+        """A backward pass is over: what lies beside the parameters is what it brought."""
+        with self._lock:
+            for name, parameter in self._parameters.items():
+                gradient = parameter.grad
+                if gradient is not None:
+                    self._memories.named(gradient, Maker.GRADIENT, name)
+
+    def end_window(self) -> None:
+        """Nothing is recorded until the next start."""
+        self._parameters = {}
+
+    def end_step(self) -> None:
+        with self._lock:
+            self._memories.forget()
+            self.gradients.forget()
+            self._parameters = {}
+
+
+def _operator(name: str) -> str:
+    """``add_`` of ``Tensor.add_.0.forward``."""
+    return name.rsplit(".", 3)[-3] if name.count(".") >= 3 else name
+
+
+def _region(args: Sequence[Any]) -> Layout | None:
+    """What ``tensor[index] = …`` writes, where the index takes a view."""
+    if len(args) < 2 or not _takes_view(args[1]):
+        return None
+    try:
+        return layout_of(args[0].__getitem__(args[1]))
+    except (RuntimeError, IndexError, TypeError, ValueError):
+        return None
+
+
+def _takes_view(index: Any) -> bool:
+    parts = index if type(index) is tuple else (index,)
+    return all(type(part) in (int, slice, type(None), type(...)) for part in parts)
+
+
+def _written_by(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[int]:
+    """Positions among the tensors of a communication that it writes."""
+    values = [*args, *kwargs.values()]
+    found: list[int] = []
+    position = 0
+    for place, value in enumerate(values):
+        tensors: list[torch.Tensor] = []
+        collect_tensors(value, tensors)
+        writes = place == (1 if name == "gather" else 0) and name not in _SEND
+        if writes and name != "batch_isend_irecv":
+            found += range(position, position + len(tensors))
+        position += len(tensors)
+    if name == "batch_isend_irecv" and values:
+        operations = [getattr(one.op, "__name__", "") for one in values[0]]
+        found = [number for number, one in enumerate(operations) if one == "irecv"]
+    return found

@@ -1,0 +1,211 @@
+"""Which record made each tensor of a step: gathered as calls are recorded, written in rows.
+
+A maker is known by the name of its record until that has a number. Backward calls may be written
+after those that they send gradients to, so a row waits until all of its makers are over.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from msprobe_builder.dump.flow_layout import (
+    MAKER_STRUCT,
+    NAME,
+    NONE,
+    ROW_STRUCT,
+    Maker,
+    Mark,
+)
+from msprobe_collector.record.origins import Found, Origin, Row, Share, Source
+from msprobe_collector.write.flow_file import CountedFlow, Entries, FlowFile
+
+
+class Numbered(NamedTuple):
+    """A maker as the file has it."""
+
+    kind: int
+    maker: int
+    section: int
+    position: int
+
+
+_NOBODY = Numbered(Maker.UNRECORDED, NONE, 0, 0)
+
+
+class FlowRows:
+    """The rows of the present step and the file that they go to."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()  # the order of records, which gives their numbers
+        self._file: FlowFile | CountedFlow | None = None
+        self._numbers: dict[str, int] = {}  # of records
+        self._added: list[str] = []  # records whose names are not written yet
+        self._waiting: list[tuple[int, Row]] = []
+        self._latest: dict[str, Sequence[Row]] = {}
+        self._names: dict[str, int] = {}
+        self._makers = 0
+
+    def open(self, directory: Path, estimate: bool) -> None:
+        self._file = CountedFlow() if estimate else FlowFile(directory / NAME)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return 0 if self._file is None else self._file.size
+
+    def add(self, name: str, rows: Sequence[Row]) -> None:
+        """A record was added to dump.json; call with ``lock`` held around both."""
+        number = len(self._numbers)
+        self._numbers[name] = number
+        self._added.append(name)
+        self._waiting += [(number, row) for row in rows]
+
+    def set_latest(self, name: str, rows: Sequence[Row]) -> None:
+        """A record behind all others, which a later one of the same name replaces."""
+        self._latest[name] = rows
+
+    def flush(self, is_last: bool = False) -> None:
+        """Append what is known; OSError when the disk takes no more."""
+        if self._file is None:
+            return
+        with self.lock:
+            added, waiting = self._added, self._waiting
+            packing = _Packing(self._numbers, self._names, self._makers, is_last)
+            left = [one for one in waiting if not packing.add(*one)]
+            names, makers, rows = packing.taken()
+            lasting = Entries(names, added, makers, rows)
+            first = len(self._numbers)
+            behind = _Packing(self._numbers, packing.names, packing.makers, True)
+            for number, latest in enumerate(self._latest.values(), first):
+                for row in latest:
+                    behind.add(number, row)
+            names, makers, rows = behind.taken()
+            self._file.append(lasting, Entries(names, list(self._latest), makers, rows))
+            self._added, self._waiting = [], left
+            self._names, self._makers = packing.names, packing.makers
+
+    def close(self) -> None:
+        """The step is over."""
+        try:
+            self.flush(is_last=True)
+        finally:
+            if self._file is not None:
+                self._file.close()
+            self.forget()
+
+    def forget(self) -> None:
+        """Write nothing any more of this step."""
+        self._file = None
+        self._numbers, self._names, self._makers = {}, {}, 0
+        self._added, self._waiting, self._latest = [], [], {}
+
+
+class _Packing:
+    """Rows as bytes, with the names and further makers that they need."""
+
+    def __init__(
+        self, numbers: dict[str, int], names: dict[str, int], makers: int, is_last: bool
+    ) -> None:
+        self._numbers = numbers
+        self.names = dict(names)
+        self.makers = makers
+        self._is_last = is_last
+        self._new_names: list[str] = []
+        self._rows: list[bytes] = []
+        self._further: list[bytes] = []
+
+    def taken(self) -> tuple[list[str], bytes, bytes]:
+        return self._new_names, b"".join(self._further), b"".join(self._rows)
+
+    def add(self, record: int, row: Row) -> bool:
+        """Pack a row; False if a maker of it is yet to come."""
+        section, position, found = row
+        if not found.others:
+            first = self._numbered(found.first)
+            if first is None:
+                return False
+            further: list[Numbered] = []
+        else:
+            all_of_it = [self._numbered(one) for one in (found.first, *found.others)]
+            if None in all_of_it:
+                return False
+            known = [one for one in all_of_it if one is not None and one is not _NOTHING]
+            first, *further = dict.fromkeys(known) or [_NOBODY]
+        if first is _NOTHING:
+            first = _NOBODY
+        marks = found.marks
+        if marks & Mark.SUM and not further:
+            marks &= ~Mark.SUM
+        more = self.makers if further else NONE
+        for one in further:
+            self._further.append(MAKER_STRUCT.pack(one.maker, one.position, one.kind, one.section))
+        self.makers += len(further)
+        kind, maker, maker_section, maker_position = first
+        self._rows.append(
+            ROW_STRUCT.pack(
+                record,
+                position,
+                maker,
+                maker_position,
+                more,
+                len(further),
+                section,
+                kind,
+                maker_section,
+                marks,
+            )
+        )
+        return True
+
+    def _numbered(self, source: Source) -> Numbered | None:
+        """None while it may still come; _NOTHING for one that has sent nothing."""
+        if isinstance(source, Share):
+            return self._of_share(source)
+        kind, name, section, position, _ = source
+        if kind != Maker.RECORD:
+            return Numbered(kind, self._name(name), 0, 0)
+        number = self._numbers.get(name)
+        if number is not None:
+            return Numbered(kind, number, section, position)
+        return self._without_record(name)
+
+    def _of_share(self, share: Share) -> Numbered | None:
+        sender = share.sender
+        if not sender.is_over:
+            return self._without_record(sender.name)
+        number = self._numbers.get(sender.name)
+        if number is None:
+            return self._without_record(sender.name)
+        position = sender.ordinals.get(share.input)
+        if position is None:
+            return _NOTHING
+        return Numbered(Maker.RECORD, number, sender.section, position)
+
+    def _without_record(self, name: str) -> Numbered | None:
+        """A call that is not in dump.json, when that is certain."""
+        if not self._is_last:
+            return None
+        return Numbered(Maker.UNRECORDED, self._name(name), 0, 0)
+
+    def _name(self, name: str) -> int:
+        if not name:
+            return NONE
+        number = self.names.get(name)
+        if number is None:
+            number = self.names[name] = len(self.names)
+            self._new_names.append(name)
+        return number
+
+
+_NOTHING = Numbered(Maker.UNKNOWN, NONE, 0, 1)  # no gradient came from there
+
+
+def rows_of(section: int, sources: Sequence[Found | None]) -> list[Row]:
+    """Rows for tensors that stand behind each other; None for one whose record made it."""
+    return [(section, place, one) for place, one in enumerate(sources) if one is not None]
+
+
+__all__ = ["FlowRows", "Found", "Origin", "rows_of"]

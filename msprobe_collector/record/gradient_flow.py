@@ -1,0 +1,222 @@
+"""Which backward calls a gradient comes from, as the graph of gradients tells.
+
+Each node that a recorded call added knows by which of its edges the call sends the gradient of
+which input. When a backward pass begins, all edges that it will go along are visited once, so a
+node knows who sends to it before it runs. What is known lies in the metadata of the nodes, which
+go when their graph does.
+"""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from msprobe_builder.dump.flow_layout import Maker, Mark, Place
+from msprobe_collector.record.gradients import Backward, Graph
+from msprobe_collector.record.origins import OUTSIDE, Found, Origin, Row, Sender, Share, Source
+
+_KEY = "msprobe_collector"
+_AccumulateGrad: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
+_RECEIVED = (("input", Place.INPUT), ("output_gradients", Place.OUTPUT_GRADIENTS))
+_UNKNOWN = Found(Origin(Maker.UNKNOWN), Mark.INCOMPLETE)
+
+
+class NodeFlow:
+    """What a node sends, by edge, and receives, by output of what it computed."""
+
+    __slots__ = ("arriving", "hooked", "pass_number", "shares")
+
+    def __init__(self) -> None:
+        self.shares: dict[int, Share] = {}
+        self.arriving: dict[int, list[Source]] = {}
+        self.pass_number = 0
+        self.hooked: set[int] = set()  # outputs whose gradient a hook may replace
+
+    def found(self, output: int) -> Found:
+        """The makers of the gradient that arrives for an output."""
+        return _sum_of(self.arriving.get(output), output in self.hooked)
+
+
+class CallGradients:
+    """Where the gradients of a call come from and go to."""
+
+    __slots__ = ("inner", "last", "received", "sender")
+
+    def __init__(self, sender: Sender) -> None:
+        self.sender = sender
+        self.received: dict[int, tuple[NodeFlow, int]] = {}  # by position of the output
+        self.last: NodeFlow | None = None  # the node of the first output
+        self.inner: dict[int, list[Source]] = {}  # by input, what calls inside a module send
+
+
+class GradientFlow:
+    """The edges of the passes that run."""
+
+    def __init__(self) -> None:
+        self._passes = 0
+        self._leaves: dict[int, tuple[int, list[Source]]] = {}
+        self._hooked_leaves: set[int] = set()
+        self._lock = threading.RLock()
+
+    def watch(self, graph: Graph, backward: Backward) -> None:
+        """A recorded call added the nodes of ``graph``."""
+        call = backward.call
+        found = CallGradients(Sender(call.backward_name))
+        for node, outputs in graph.outputs.items():
+            flow = _flow_of(node)
+            for number, position in outputs:
+                found.received[position] = flow, number
+            if node is graph.last:
+                found.last = flow
+        for node, shares in graph.shares.items():
+            flow = _flow_of(node)
+            for index, positions in shares:
+                own = Share(found.sender, positions[0])
+                first = flow.shares.setdefault(index, own)
+                for position in positions if call.path else ():
+                    found.inner.setdefault(position, []).append(first)
+        backward.flow = found
+
+    def hook(self, tensor: torch.Tensor) -> None:
+        """A hook may replace the gradient of a tensor from now on."""
+        node = tensor.grad_fn
+        if node is not None:
+            _flow_of(node).hooked.add(tensor.output_nr)
+        else:
+            self._hooked_leaves.add(id(tensor))
+
+    def begin(self, roots: Iterable[torch.Tensor]) -> None:
+        """A backward pass begins at these tensors: visit every edge below them."""
+        with self._lock:
+            self._passes += 1
+            if torch._C._current_graph_task_id() == -1:
+                self._leaves = {}
+            seen: set[Any] = set()
+            waiting = []
+            for tensor in roots:
+                node = tensor.grad_fn
+                if node is None:
+                    continue
+                self._arrive(node, tensor.output_nr, OUTSIDE)
+                if node not in seen:
+                    seen.add(node)
+                    waiting.append(node)
+            while waiting:
+                node = waiting.pop()
+                edges = node.next_functions
+                if not edges:
+                    continue
+                flow = node.metadata.get(_KEY)
+                shares = flow.shares if flow is not None else {}
+                for index, (source, number) in enumerate(edges):
+                    if source is None:
+                        continue
+                    sent = shares.get(index)
+                    if sent is None:
+                        sent = Origin(Maker.UNRECORDED, node.name())
+                    self._arrive(source, number, sent)
+                    if source not in seen:
+                        seen.add(source)
+                        waiting.append(source)
+
+    def _arrive(self, node: Any, output: int, source: Source) -> None:
+        number = self._passes
+        if type(node) is _AccumulateGrad:
+            key = id(node.variable)
+            known = self._leaves.get(key)
+            if known is None or known[0] != number:
+                # Two passes, one in the other, may both bring gradients to it.
+                first = [] if known is None else [*known[1], Origin(Maker.UNKNOWN)]
+                known = self._leaves[key] = number, first
+            known[1].append(source)
+            return
+        flow = node.metadata.get(_KEY)
+        if flow is None:
+            return
+        if flow.pass_number != number:
+            flow.pass_number, flow.arriving = number, {}
+        flow.arriving.setdefault(output, []).append(source)
+
+    def of_parameter(self, parameter: Any) -> Found:
+        """The makers of the gradient that a hook of a parameter is told of."""
+        known = self._leaves.get(id(parameter))
+        is_hooked = id(parameter) in self._hooked_leaves
+        return _sum_of(None if known is None else known[1], is_hooked)
+
+    def rows(self, backward: Backward, record: dict[str, Any]) -> list[Row]:
+        """Who made the gradients in the record of a call, which is over with it."""
+        flow: CallGradients | None = backward.flow
+        if flow is None:
+            return []
+        sender = flow.sender
+        sent = "input_gradients" if "input_gradients" in record else "output"
+        if sent in record:
+            sender.section = Place.INPUT_GRADIENTS if sent == "input_gradients" else Place.OUTPUT
+            present = [n for n, item in enumerate(backward.sent) if item is not None]
+            sender.ordinals = {position: n for n, position in enumerate(present)}
+            sender.is_over = True
+        is_module = bool(backward.call.path)
+        at_arguments = is_module or backward.by_argument
+        rows: list[Row] = []
+        for key, section in _RECEIVED:
+            position = 0
+            for place, item in enumerate(record.get(key) or ()):
+                if item is None:
+                    continue
+                if key == "input" and not at_arguments:
+                    found = _UNKNOWN if flow.last is None else flow.last.found(place)
+                else:
+                    found = received_by(flow, place)
+                rows.append((section, position, found))
+                position += 1
+        if is_module:
+            present = [n for n, item in enumerate(record.get("output") or ()) if item is not None]
+            for position, place in enumerate(present):
+                inner = sent_inside(flow, place)
+                if inner is not None:
+                    rows.append((Place.OUTPUT, position, inner))
+        return rows
+
+    def forget(self) -> None:
+        self._leaves = {}
+        self._hooked_leaves = set()
+
+
+def received_by(flow: CallGradients, position: int) -> Found:
+    """The makers of the gradient of an output."""
+    known = flow.received.get(position)
+    return _UNKNOWN if known is None else known[0].found(known[1])
+
+
+def sent_inside(flow: CallGradients, position: int) -> Found | None:
+    """Who inside of a module sent the gradient of its input; None for the call itself."""
+    sources = flow.inner.get(position)
+    if sources is None:
+        return _UNKNOWN
+    if all(isinstance(one, Share) and one.sender is flow.sender for one in sources):
+        return None
+    return _sum_of(sources, False)
+
+
+def _sum_of(sources: Sequence[Source] | None, is_hooked: bool) -> Found:
+    if not sources:
+        return _UNKNOWN
+    marks = Mark.SUM if len(sources) > 1 else 0
+    if is_hooked or any(isinstance(one, Origin) and not one.kind for one in sources):
+        marks |= Mark.INCOMPLETE
+    first, *others = dict.fromkeys(sources)
+    return Found(first, int(marks), tuple(others))
+
+
+def _flow_of(node: Any) -> NodeFlow:
+    metadata = node.metadata
+    known = metadata.get(_KEY)
+    if known is None:
+        known = metadata[_KEY] = NodeFlow()
+    return known
