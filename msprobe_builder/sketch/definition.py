@@ -175,8 +175,9 @@ def _flat(values: npt.NDArray[np.float64], grid: Grid) -> npt.NDArray[np.float64
 
 
 def _in_lines(values: npt.NDArray[np.float64], plane: Plane) -> npt.NDArray[np.float64]:
-    missing = plane.lines * plane.width - len(values)
-    return np.append(values, np.zeros(missing)).reshape(plane.lines, plane.width)
+    full = np.zeros(plane.lines * plane.width)
+    full[: len(values)] = values
+    return full.reshape(plane.lines, plane.width)
 
 
 def _rows_and_columns(

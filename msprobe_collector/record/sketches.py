@@ -34,6 +34,7 @@ from msprobe_collector.unseen import unseen
 
 _LARGEST = 3.4e38  # of float32
 _BATCH = 1 << 17  # numbers of the tensors whose sums are made together; what is longer is alone
+_ALIGNMENT = 16  # numbers of 64 bytes
 _SLOTS = 64  # the most of them
 _KEPT_SHAPES = 256
 _SCALE = FLAT**-0.5
@@ -56,14 +57,15 @@ class _Batch:
     """Room for some tensors of one shape, whose sums are made together: each costs a copy.
 
     Rows and columns of a slot lie behind each other, zeros behind them up to the planes' ends.
+    Each slot is summed by itself, with the same operators, so that equal tensors have equal bytes
+    whatever comes beside them.
     """
 
     def __init__(self, grid: Grid, signs: _Signs, dtype: torch.dtype, scratch: torch.Tensor | None):
         self.grid = grid
         self.signs = signs
         self.slots = 1 if scratch is not None else min(_SLOTS, max(1, _BATCH // grid.size))
-        height = _height(grid)
-        stride = height * grid.columns
+        stride = _length(grid)
         if scratch is None:
             scratch = torch.zeros(self.slots * stride, dtype=dtype)
             self.rest = None
@@ -75,16 +77,18 @@ class _Batch:
         self.tables = [numbers.view(grid.rows, grid.columns) for numbers in self.numbers]
         lines, width = grid.narrow
         self.narrow = [flat[slot, : lines * width].view(lines, width) for slot in range(self.slots)]
-        self.narrow_sums = torch.empty((self.slots, lines), dtype=dtype)
+        self.narrow_sums = _aligned(self.slots, lines, dtype)
         self.sums_of_slots = list(self.narrow_sums)
         lines, width = grid.wide
         self.wide = flat[:, : lines * width].view(self.slots, lines, width)
-        self.wide_sums = torch.empty((self.slots, 1, width), dtype=dtype)
-        self.row_sums = torch.empty((self.slots, height), dtype=dtype)
-        self.all_rows = flat.view(self.slots, height, grid.columns)
+        self.wide_sums = _aligned(self.slots, width, dtype)[:, None]
+        rows = torch.zeros((self.slots, SLICES * grid.row_slice), dtype=dtype)
+        self.row_sums = list(rows[:, : grid.rows])
+        self.sliced_rows = rows.view(self.slots, SLICES, -1)
         self.tall = self.flat.view(self.slots, grid.rows, grid.columns)
         self.columns = torch.zeros((self.slots, 1, SLICES * grid.column_slice), dtype=dtype)
-        self.column_sums = torch.empty((self.slots, 1, grid.columns), dtype=dtype)
+        self.sliced_columns = self.columns.view(self.slots, SLICES, -1)
+        self.column_sums = _aligned(self.slots, grid.columns, dtype)[:, None]
         self.waiting: list[tuple[int, int, int]] = []  # row, NaN and infinities of each slot used
 
     def sums(self) -> torch.Tensor:
@@ -97,22 +101,31 @@ class _Batch:
                 torch.mv(plane, signs.along_narrow, out=sums)
             wide = self.wide_sums[:used]
             torch.bmm(signs.wide_lines.expand(used, 1, -1), self.wide[:used], out=wide)
-            flat = [self.narrow_sums[:used] @ signs.narrow_lines, wide[:, 0] @ signs.along_wide]
-        rows, columns = self.row_sums[:used], self.column_sums[:used]
-        torch.mv(self.all_rows[:used].view(-1, grid.columns), signs.columns, out=rows.view(-1))
-        sliced_rows = rows[:, : SLICES * grid.row_slice].reshape(-1, grid.row_slice)
+            flat = [
+                torch.bmm(self.narrow_sums[:used, None], signs.narrow_lines.expand(used, -1, -1)),
+                torch.bmm(wide, signs.along_wide.expand(used, -1, -1)),
+            ]
+        for table, sums in zip(self.tables[:used], self.row_sums, strict=False):
+            torch.mv(table, signs.columns, out=sums)
+        columns = self.column_sums[:used]
         torch.bmm(signs.rows.expand(used, 1, -1), self.tall[:used], out=columns)
         self.columns[:used, :, : grid.columns] = columns
-        sliced_columns = self.columns[:used].view(-1, grid.column_slice)
-        of_rows = (sliced_rows @ signs.row_slice).view(used, SLICES)
-        of_columns = (sliced_columns @ signs.column_slice).view(used, SLICES)
-        return torch.cat((*flat, of_rows, of_columns), 1).float()
+        of_rows = (self.sliced_rows[:used] * signs.row_slice).sum(-1)
+        of_columns = (self.sliced_columns[:used] * signs.column_slice).sum(-1)
+        parts = (*(part.view(used, -1) for part in flat), of_rows, of_columns)
+        return torch.cat(parts, 1).float()
 
 
-def _height(grid: Grid) -> int:
-    """Rows of a slot: those of the tensor, and zeros for whole slices and planes."""
-    longest = max(plane.lines * plane.width for plane in (grid.narrow, grid.wide))
-    return max(-(-longest // grid.columns), SLICES * grid.row_slice)
+def _length(grid: Grid) -> int:
+    """Of a slot: the numbers of the tensor, and zeros to the ends of both planes."""
+    longest = max(grid.size, *(plane.lines * plane.width for plane in (grid.narrow, grid.wide)))
+    return -(-longest // _ALIGNMENT) * _ALIGNMENT
+
+
+def _aligned(slots: int, length: int, dtype: torch.dtype) -> torch.Tensor:
+    """Memory of which each slot begins alike: the order of sums in a library depends on it."""
+    stride = -(-length // _ALIGNMENT) * _ALIGNMENT
+    return torch.zeros((slots, stride), dtype=dtype)[:, :length]
 
 
 class Sketches:
@@ -160,7 +173,7 @@ class Sketches:
         signs = self._signs_of(grid, dtype, torch.device("cpu"))
         scratch = None
         if grid.size > _BATCH // 2:
-            length = _height(grid) * grid.columns
+            length = _length(grid)
             if self._scratch.numel() < length or self._scratch.dtype is not dtype:
                 self._scratch = torch.empty(length, dtype=dtype)
                 self._batches = {key: one for key, one in self._batches.items() if one.rest is None}

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
-from msprobe_builder.base.codes import Section
+from msprobe_builder.dump.flow_layout import Place
 from msprobe_builder.sketch.layout import (
     MOST_POSITIONS,
     NO_ROW,
@@ -28,11 +28,13 @@ from msprobe_collector.write.records import Leaf
 
 # The keys of a record in the order in which the tensors of a section count.
 _SECTIONS = {
-    "input_args": Section.INPUT,
-    "input_kwargs": Section.INPUT,
-    "input": Section.INPUT,
-    "output": Section.OUTPUT,
-    "parameters": Section.PARAMETERS,
+    "input_args": Place.INPUT,
+    "input_kwargs": Place.INPUT,
+    "input": Place.INPUT,
+    "output": Place.OUTPUT,
+    "parameters": Place.PARAMETERS,
+    "input_gradients": Place.INPUT_GRADIENTS,
+    "output_gradients": Place.OUTPUT_GRADIENTS,
 }
 
 
@@ -104,9 +106,9 @@ def shown_in(name: str, record: Any) -> tuple[Shown, ...]:
     """Section, position in it and row of each tensor of a record that has a sketch."""
     is_gradient = name.endswith(".parameters_grad")
     found: list[Shown] = []
-    positions = [0] * len(Section)
+    positions = [0] * len(Place)
     for key, value in record.items():
-        section = Section.PARAMETERS_GRAD if is_gradient else _SECTIONS.get(key)
+        section = Place.PARAMETERS_GRAD if is_gradient else _SECTIONS.get(key)
         if section is not None and value:
             positions[section] = _collect((value,), section, positions[section], found)
     return tuple(found)

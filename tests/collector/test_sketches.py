@@ -19,13 +19,16 @@ import pytest
 import torch
 from torch import nn
 
-from msprobe_builder.base.codes import Section
+from msprobe_builder.dump.flow_layout import Place
 from msprobe_builder.sketch.definition import FLAT, sketch_of
-from msprobe_builder.sketch.file import Sketches, read_sketches
+from msprobe_builder.sketch.file import Sketches as Read
+from msprobe_builder.sketch.file import read_sketches
 from msprobe_builder.sketch.layout import NAME, PLACE, ROW
 from msprobe_collector import PrecisionDebugger
 from msprobe_collector.config.settings import parse_config
 from msprobe_collector.errors import CollectorError
+from msprobe_collector.record.sketches import Sketches
+from msprobe_collector.unseen import unseen
 from tests.collector.models import MODELS
 from tests.collector.recording import Dump, read_dump, record, saved_tensor, tensors, write_config
 from tests.collector.truth.trainings import TRAININGS
@@ -33,9 +36,11 @@ from tests.collector.truth.trainings import TRAININGS
 SKETCH = {"summary_mode": "sketch"}
 FILES = ("dump.json", "construct.json")  # when stacks are written depends on the clock
 SECTIONS = {
-    Section.INPUT: ("input_args", "input_kwargs", "input"),
-    Section.OUTPUT: ("output",),
-    Section.PARAMETERS: ("parameters",),
+    Place.INPUT: ("input_args", "input_kwargs", "input"),
+    Place.OUTPUT: ("output",),
+    Place.PARAMETERS: ("parameters",),
+    Place.INPUT_GRADIENTS: ("input_gradients",),
+    Place.OUTPUT_GRADIENTS: ("output_gradients",),
 }
 
 
@@ -48,7 +53,7 @@ def shown(dump: Dump) -> Iterator[tuple[tuple[int, int, int], dict[str, Any]]]:
     """Each tensor of a dump: number of its record, section and position, and what it says."""
     for number, (name, entry) in enumerate(dump.data.items()):
         if name.endswith(".parameters_grad"):
-            parts = {Section.PARAMETERS_GRAD: list(entry.values())}
+            parts = {Place.PARAMETERS_GRAD: list(entry.values())}
         else:
             parts = {
                 s: [entry[key] for key in keys if key in entry] for s, keys in SECTIONS.items()
@@ -58,7 +63,7 @@ def shown(dump: Dump) -> Iterator[tuple[tuple[int, int, int], dict[str, Any]]]:
                 yield (number, int(section), position), item
 
 
-def read(dump: Dump) -> tuple[Sketches, dict[tuple[int, int, int], np.ndarray]]:
+def read(dump: Dump) -> tuple[Read, dict[tuple[int, int, int], np.ndarray]]:
     """The sketches of a dump, by place."""
     sketches = read_sketches(dump.directory / NAME, len(dump.data))
     assert sketches is not None
@@ -162,7 +167,7 @@ def test_views_and_types_have_the_sketch_of_their_numbers(view: str, tmp_path: P
     torch.manual_seed(2)
     tensor = VIEWS[view](torch.randn(70, 50))
     dump = record(tmp_path, lambda: torch.logical_not(tensor), level="L1", statistics=SKETCH)
-    row = read(dump)[1][0, Section.INPUT, 0]
+    row = read(dump)[1][0, Place.INPUT, 0]
     wanted = sketch_of(as_array(tensor.resolve_conj()))
     assert [row["nans"], row["infinities"]] == list(wanted[1:])
     size = np.linalg.norm(np.nan_to_num(np.abs(as_array(tensor.resolve_conj())), posinf=0))
@@ -170,11 +175,27 @@ def test_views_and_types_have_the_sketch_of_their_numbers(view: str, tmp_path: P
 
 
 def test_two_runs_have_the_same_sketches(tmp_path: Path) -> None:
-    contents = []
+    found = []
     for name in ("a", "b"):
         (dump, *_), _ = trained("llama", "plain", tmp_path / name, statistics=SKETCH)
-        contents.append((dump.directory / NAME).read_bytes())
-    assert contents[0] == contents[1]
+        found.append({place: row.tobytes() for place, row in read(dump)[1].items()})
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("shape", [(3,), (40,), (64, 128), (7, 5, 300), (3, 1000), (300, 300)])
+def test_equal_tensors_have_equal_sketches_whatever_is_beside_them(shape: tuple[int, ...]) -> None:
+    generator = torch.Generator().manual_seed(1)
+    tensor = torch.randn(shape, generator=generator)
+    sketches = Sketches()
+    found = set()
+    for others in (0, 1, 5, 70):
+        with unseen():
+            for number in range(others):
+                sketches.add(torch.full(shape, float(number)), None)
+            for _ in range(3):
+                sketches.add(tensor, None)
+        found |= {row.tobytes() for row in sketches.take()[-3:]}
+    assert len(found) == 1
 
 
 def test_lower_accuracy_of_products_does_not_reach_the_sketches(tmp_path: Path) -> None:
@@ -185,7 +206,7 @@ def test_lower_accuracy_of_products_does_not_reach_the_sketches(tmp_path: Path) 
         dump = record(tmp_path, lambda: torch.neg(tensor), level="L1", statistics=SKETCH)
     finally:
         torch.set_float32_matmul_precision(before)
-    row = read(dump)[1][0, Section.INPUT, 0]
+    row = read(dump)[1][0, Place.INPUT, 0]
     wanted = sketch_of(as_array(tensor)).numbers
     assert np.abs(row["numbers"] - wanted).max() <= 1e-7 * float(tensor.norm()) * 3
 
@@ -197,7 +218,7 @@ def test_an_exchange_of_rows_shows_where_statistics_are_equal(tmp_path: Path) ->
         tmp_path, lambda: (torch.neg(tensor), torch.neg(moved)), level="L1", statistics=SKETCH
     )
     _, rows = read(dump)
-    one, other = (rows[number, Section.INPUT, 0]["numbers"] for number in (0, 1))
+    one, other = (rows[number, Place.INPUT, 0]["numbers"] for number in (0, 1))
     slices = slice(FLAT, FLAT + 16)
     assert np.allclose(one[slices][[1, 0, *range(2, 16)]], other[slices], atol=1e-5)
     assert np.linalg.norm(one[:FLAT] - other[:FLAT]) > 0.1 * np.linalg.norm(one[:FLAT])
@@ -227,7 +248,7 @@ def test_a_killed_run_keeps_the_sketches_of_its_records(tmp_path: Path) -> None:
     numbers = {name: number for number, name in enumerate(dump.data)}
     checked = 0
     for name in dump.names("Module.0.Linear.forward"):
-        row = rows[numbers[name], Section.INPUT, 0]["numbers"]
+        row = rows[numbers[name], Place.INPUT, 0]["numbers"]
         assert row[0] == float(name.rpartition(".")[2])
         checked += 1
     assert checked > 100
@@ -297,5 +318,5 @@ def test_a_step_goes_on_numbering_and_the_next_begins_at_zero(tmp_path: Path) ->
     for step, wanted in enumerate(([1.0, 2.0], [3.0])):
         dump = read_dump(tmp_path / "dump" / f"step{step}" / "rank")
         _, rows = read(dump)
-        inputs = [rows[n, Section.INPUT, 0]["numbers"][0] for n in range(len(dump.data))]
+        inputs = [rows[n, Place.INPUT, 0]["numbers"][0] for n in range(len(dump.data))]
         assert inputs == wanted

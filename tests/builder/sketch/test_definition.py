@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -65,7 +66,7 @@ def test_shards_cut_at_multiples_of_64_add_up(axis: int, whole: int, parts: int)
     along = slice(FLAT, FLAT + SLICES) if axis == 0 else slice(FLAT + SLICES, None)
     across = slice(FLAT + SLICES, None) if axis == 0 else slice(FLAT, FLAT + SLICES)
     whole_sketch = sketch_of(array).numbers
-    added = sum(sketch.numbers[across].astype(float) for sketch in sketches)
+    added = np.sum([sketch.numbers[across] for sketch in sketches], axis=0, dtype=float)
     assert close(added, whole_sketch[across], np.sqrt(array.size))
     if whole // parts >= SLICES * 64:  # the slices of the shards are not cut inside a period
         length = slice_length(whole // parts)
@@ -114,7 +115,7 @@ def test_longer_signs_begin_as_shorter_ones_and_keep_constants_in_size(length: i
 
 
 # By kind of difference; ``share`` of the cases within ``factor`` of the truth.
-DIFFERENCES = {
+DIFFERENCES: dict[str, tuple[float, float, Callable[..., np.ndarray]]] = {
     "noise": (1.35, 0.93, lambda rng, shape: rng.standard_normal(shape)),
     "a constant": (1.35, 0.8, lambda _, shape: np.ones(shape)),
     "one row": (2, 0.95, lambda rng, shape: one_row(rng, shape)),
