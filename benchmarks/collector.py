@@ -27,7 +27,7 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 LEVELS = ("L0", "L1", "mix")
-KINDS = ("statistics", "sketch", "md5")
+KINDS = ("statistics", "sketch", "flow", "md5")
 STEPS = 7
 
 
@@ -132,7 +132,10 @@ def measure(net: str, tool: str, level: str, kind: str) -> dict[str, float]:
         "dump_path": str(folder / "dump"),
         "rank": [],
     }
-    config |= {"step": [], "statistics": {"summary_mode": kind, "list": [], "scope": []}}
+    section: dict[str, Any] = {"summary_mode": kind, "list": [], "scope": []}
+    if kind == "flow":
+        section |= {"summary_mode": "statistics", "flow": True}
+    config |= {"step": [], "statistics": section}
     (folder / "config.json").write_text(json.dumps(config))
     debugger = PrecisionDebugger(config_path=str(folder / "config.json"))
 

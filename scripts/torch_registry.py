@@ -21,6 +21,7 @@ _INTERNAL = ("foreach_", "fbgemm", "cudnn_", "mkldnn_", "miopen_", "sparse_", "n
 _CHANCES = ("dropout_p", "dropout", "p")  # with what probability an operator drops elements
 _SWITCHES = ("training", "train")
 _BY_KEYWORD = -1
+_UNTOLD = ("dtype", "layout", "device", "pin_memory", "generator")
 
 
 def rows() -> list[str]:
@@ -104,17 +105,23 @@ def _arguments(name: str, schemas: list[Any]) -> dict[str, tuple[int, str]]:
             for place, one in enumerate(signature.parameters.values())
             if one.default is not inspect.Parameter.empty and one.name[0] != "_"
         }
+    plain = [one for one in schemas if one._overloadname == "default"]
+    told = _of_schemas(plain)
+    return _of_schemas([one for one in schemas if one not in plain]) | told
+
+
+def _of_schemas(schemas: list[Any]) -> dict[str, tuple[int, str]]:
+    """Of several forms of one operator; what one takes by keyword another takes by place of old."""
     found: dict[str, tuple[int, str]] = {}
     for one in schemas:
         for place, argument in enumerate(one._schema.arguments):
-            if argument.name in ("dtype", "layout", "device", "pin_memory", "generator"):
+            if argument.name in _UNTOLD or not argument.has_default_value():
                 continue
-            if argument.has_default_value():
-                default = str(argument.default_value).replace(" ", "")
-                if argument.kwarg_only:  # by place in a form of old alone
-                    found[argument.name] = (_BY_KEYWORD, default)
-                else:
-                    found.setdefault(argument.name, (place, default))
+            default = str(argument.default_value).replace(" ", "")
+            if argument.kwarg_only:
+                found[argument.name] = (_BY_KEYWORD, default)
+            else:
+                found.setdefault(argument.name, (place, default))
     return found
 
 

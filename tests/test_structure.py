@@ -32,17 +32,17 @@ NAMELESS = {"utils", "util", "common", "helpers", "helper", "misc"}
 PARTS_MAY_IMPORT = {
     "msprobe_builder": {
         "facts": "",
-        "base": "",
+        "base": "facts",
         "files": "base",
         "sketch": "base files",
         "operators": "",
         "dump": "base files operators",
-        "configuration": "base dump",
+        "configuration": "facts base dump",
         "graph": "facts base dump operators",
         "merge": "facts base dump graph operators",
-        "match": "base dump files graph operators",
+        "match": "facts base dump files graph operators",
         "align": "base dump graph match operators",
-        "link": "base operators",
+        "link": "facts base operators",
         "metrics": "facts base dump graph link match operators",
         "overflow": "base dump graph metrics operators",
         "verdict": "facts base dump graph match merge metrics operators",
@@ -50,10 +50,10 @@ PARTS_MAY_IMPORT = {
         "rematch": "base database dump graph match metrics",
         "trend": "base database dump",
         "export": "facts base database dump graph match metrics",
-        "pipeline": "base files dump configuration graph merge match align link metrics overflow"
-        " verdict database export",
+        "pipeline": "facts base files dump configuration graph merge match align link metrics"
+        " overflow verdict database export",
         "tables": "facts base database dump files metrics pipeline",
-        "importers": "base database dump pipeline",
+        "importers": "facts base database dump pipeline",
         "command": "facts base database dump export importers pipeline tables trend",
     },
     "msprobe_operators": {

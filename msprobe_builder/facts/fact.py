@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -51,6 +51,17 @@ def text_fact(text: str) -> Fact:
 def has_code(facts: Iterable[Fact], *codes: str) -> bool:
     """Whether any of the facts has one of the codes."""
     return any(one.code in codes for one in facts)
+
+
+def within(said: Argument) -> Iterator[Fact]:
+    """All facts that something says, those within others too."""
+    if isinstance(said, Fact):
+        yield said
+        for value in said.arguments.values():
+            yield from within(value)
+    elif isinstance(said, Sequence) and not isinstance(said, str):
+        for one in said:
+            yield from within(one)
 
 
 def plain(facts: Iterable[Fact]) -> list[dict[str, Any]]:

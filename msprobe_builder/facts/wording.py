@@ -23,7 +23,19 @@ ENGLISH = LANGUAGES[0]
 _SPOKEN = ContextVar("spoken", default=ENGLISH)
 
 # Forms of lists say what stands between two; ``and`` tells the last one from the others.
-FORMS = ("count", "g4", "g6", "g9", "capital", "comma", "and", "ands", "semicolon", "sentences")
+FORMS = (
+    "count",
+    "g2",
+    "g4",
+    "g6",
+    "g9",
+    "capital",
+    "comma",
+    "and",
+    "ands",
+    "semicolon",
+    "sentences",
+)
 PLACE = re.compile(r"\{(\w+)(?::(\w+)|\|([^{}|]*)\|([^{}|]*))?\}")
 
 Wordings = Mapping[str, str]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
-from pkgutil import get_data
+from pathlib import Path
 
 from msprobe_builder.operators.operator import Argument, Kind, Operator, Term
 from msprobe_builder.operators.prefixes import COLLECTIVES, COLUMNS, MODULES
@@ -91,6 +91,16 @@ def spellings(column: str) -> Mapping[str, tuple[str, ...]]:
 
 
 @cache
+def names_with(trait: str) -> frozenset[str]:
+    """What rows with a trait are called, and what torch calls them, as it is written there."""
+    own = [
+        name for name, (_, cells) in _written().items() if trait in cells.get("is", "").split(",")
+    ]
+    others = spellings("torch")
+    return frozenset(own).union(*(others.get(name, ()) for name in own))
+
+
+@cache
 def _names() -> Mapping[str, Mapping[str, str]]:
     """By column the row of each name, as it is written and in its plain form."""
     found: dict[str, dict[str, str]] = {column: {} for column in (*_LIBRARIES, "class")}
@@ -139,7 +149,8 @@ def _shortened(name: str, column: str) -> list[str]:
 
 
 def _lines(file: str) -> list[str]:
-    text = (get_data(__package__, file) or b"").decode("utf-8")
+    # Not by importlib.resources, which loads zipfile: the first call must stay cheap.
+    text = Path(__file__).with_name(file).read_text("utf-8")
     return [line for line in text.splitlines() if line and line[0] != "#"]
 
 

@@ -122,7 +122,8 @@ class TorchFlow:
                 if call.path:
                     found = memories.put_out_by_module(tensor, name, position)
                 else:
-                    found = memories.put_out(tensor, name, position, marks, flow.places, written)
+                    is_given = any(tensor is one for one in flow.tensors)
+                    found = memories.put_out(tensor, name, position, marks, is_given, written)
                 if found is not None:
                     flow.rows.append((1, position, found))
         flow.tensors = ()

@@ -52,7 +52,7 @@ class CallGradients:
         self.sender = sender
         self.received: dict[int, tuple[NodeFlow, int]] = {}  # by position of the output
         self.last: NodeFlow | None = None  # the node of the first output
-        self.inner: dict[int, list[Source]] = {}  # by input, what calls inside a module send
+        self.inner: dict[int, list[Share]] = {}  # by input, what calls inside a module send
 
 
 class GradientFlow:
@@ -74,13 +74,20 @@ class GradientFlow:
                 found.received[position] = flow, number
             if node is graph.last:
                 found.last = flow
+        edges: dict[int, list[tuple[NodeFlow, int]]] = {}
         for node, shares in graph.shares.items():
             flow = _flow_of(node)
             for index, positions in shares:
-                own = Share(found.sender, positions[0])
-                first = flow.shares.setdefault(index, own)
+                first = flow.shares.setdefault(index, Share(found.sender, positions[0]))
                 for position in positions if call.path else ():
                     found.inner.setdefault(position, []).append(first)
+                    edges.setdefault(position, []).append((flow, index))
+        for position, sources in found.inner.items():
+            if any(one.sender is found.sender for one in sources):
+                # Not all that sends from inside is recorded: only the sum is, that of the module.
+                sources[:] = [Share(found.sender, position)]
+                for flow, index in edges[position]:
+                    flow.shares[index] = sources[0]
         backward.flow = found
 
     def hook(self, tensor: torch.Tensor) -> None:
@@ -112,7 +119,7 @@ class GradientFlow:
                 edges = node.next_functions
                 if not edges:
                     continue
-                flow = node.metadata.get(_KEY)
+                flow = node.metadata.get(_KEY)  # type: ignore[attr-defined]
                 shares = flow.shares if flow is not None else {}
                 for index, (source, number) in enumerate(edges):
                     if source is None:
@@ -199,7 +206,7 @@ def sent_inside(flow: CallGradients, position: int) -> Found | None:
     sources = flow.inner.get(position)
     if sources is None:
         return _UNKNOWN
-    if all(isinstance(one, Share) and one.sender is flow.sender for one in sources):
+    if sources[0].sender is flow.sender:
         return None
     return _sum_of(sources, False)
 

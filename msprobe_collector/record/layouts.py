@@ -55,7 +55,7 @@ def overlap(one: Layout, other: Layout) -> bool:
     if one.is_dense() and other.is_dense():
         return True
     try:
-        return bool(np.shares_memory(_array(one), _array(other), max_work=_MOST_WORK))
+        return bool(np.shares_memory(_array(one), _array(other), max_work=_MOST_WORK))  # type: ignore[arg-type]
     except (RuntimeError, ValueError, TypeError, OverflowError):  # too hard, or of another type
         return True
 

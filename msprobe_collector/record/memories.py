@@ -173,7 +173,7 @@ class Memories:
         memory = self._known.get(storage._cdata)
         if memory is not None and memory.is_at(version_of(plain)):
             return memory.find(layout_of(plain))
-        return self.put_out(tensor, name, position, 0, (), ())
+        return self.put_out(tensor, name, position, 0, False, ())
 
     def named(self, tensor: torch.Tensor, kind: int, name: str) -> None:
         """What is known by a name, unless a record wrote it as it is now."""
@@ -211,13 +211,13 @@ class Memories:
         name: str,
         position: int,
         marks: int,
-        given: Collection[Where],
+        is_given: bool,
         written: Collection[int],
     ) -> Found | None:
         """The record ``name`` put out a tensor; None if it is its own in memory of its own.
 
-        ``given`` is where the tensors lie that it was given, ``written`` the storages of those that
-        it wrote to, ``marks`` are those of its result.
+        ``is_given`` says that it was given this tensor, ``written`` are the storages of what it was
+        given and wrote to, ``marks`` those of its result.
         """
         plain = _plain(tensor)
         storage = None if plain is None else _storage_of(plain)
@@ -241,13 +241,16 @@ class Memories:
             origin = Origin(Maker.RECORD, name, position=position, marks=marks | Mark.IN_PLACE)
             memory.write(layout, origin, version, storage.nbytes())
             return Found(origin, origin.marks)
-        found = memory.find(layout)
-        if (key, layout) in given:
+        if is_given:
+            found = self.given(tensor)
             return found._replace(marks=found.marks | Mark.SAME)
-        kept = found.marks & _UNWRITTEN
+        is_first = layout not in memory.tensors
+        kept = memory.find(layout).marks & _UNWRITTEN
         origin = Origin(Maker.RECORD, name, position=position, marks=kept)
-        found = memory.tensors[layout] = Found(origin, kept)
-        # Another call may take the same view: the tensor itself tells them apart.
+        found = Found(origin, kept)
+        if is_first:
+            memory.tensors[layout] = found
+        # What lies at the same places is told apart by the tensor itself.
         self._views[id(tensor)] = _View(weakref.ref(tensor), version, found)
         return Found(origin, kept | Mark.VIEW)
 
@@ -262,7 +265,7 @@ class Memories:
 
 
 def layout_of(tensor: torch.Tensor) -> Layout:
-    return Layout(tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.itemsize)
+    return Layout(int(tensor.storage_offset()), tensor.shape, tensor.stride(), tensor.itemsize)
 
 
 def version_of(tensor: torch.Tensor) -> int:

@@ -96,7 +96,7 @@ def encode_file(
             code=entry.code,
             subject=entry.subject,
             count=entry.count,
-            message=entry.message,
+            message=encode(entry.said),
             step=entry.step,
             rank=entry.rank,
             side=entry.side,

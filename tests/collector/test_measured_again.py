@@ -28,7 +28,7 @@ def test_what_was_written_to_unseen_is_measured_again_though_its_sum_is_the_same
 
     def step() -> None:
         made = torch.add(torch.ones(MANY), 1.0)
-        torch.ops.aten.add_(made, change)  # type: ignore[no-untyped-call]
+        torch.ops.aten.add_(made, change)
         torch.mul(made, 2.0)
 
     dump = record(tmp_path, step, level="L1", statistics={"summary_mode": mode})

@@ -66,6 +66,46 @@ def test_of_a_module_only_what_takes_a_gradient_is_shown(tmp_path: Path) -> None
     assert [item["Max"] for [item] in gradients.values()] == [4.0, 12.0]
 
 
+def test_a_call_that_only_reads_tensors_is_recorded(tmp_path: Path) -> None:
+    dump = record(
+        tmp_path,
+        lambda: (torch.equal(torch.ones(2), torch.zeros(2)), torch.ones(2).tolist()),
+        level="L1",
+    )
+    assert dump.data["Torch.equal.0.forward"]["output"] == [{"type": "bool", "value": False}]
+    assert [item["Max"] for item in dump.data["Torch.equal.0.forward"]["input_args"]] == [1.0, 0.0]
+
+
+def test_gradients_that_a_framework_sets_are_those_of_the_pass_in_which_it_does(
+    tmp_path: Path,
+) -> None:
+    """As sharded optimizers do: no hook on the parameter tells of them."""
+    model = nn.Sequential()
+    masked = Masked()
+    masked.other = nn.Parameter(torch.ones(3))
+    model.add_module("masked", masked)
+    masked.unused.grad = torch.full((3,), 9.0)  # of before, which no pass brings
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+
+    def step() -> None:
+        y = x * 1
+
+        def set_gradient(_gradient: torch.Tensor) -> None:
+            masked.other.grad = torch.full((3,), 7.0)
+
+        y.register_hook(set_gradient)
+        (masked(torch.ones(3), y)[1] * 4).sum().backward()
+        masked.other.grad = torch.full((3,), 5.0)  # clipped, say
+
+    dump = record(tmp_path, step, model, level="L0")
+    gradients = dump.data["Module.masked.Masked.parameters_grad"]
+    assert {key: item["Max"] for key, [item] in gradients.items()} == {
+        "bias": 4.0,
+        "scale": 12.0,
+        "other": 7.0,
+    }
+
+
 A: Item = {"Max": 1.0}
 B: Item = {"Max": 1.0}
 

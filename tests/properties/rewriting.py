@@ -35,10 +35,7 @@ def rewritten(source: Path, target: Path, rewrite: Rewrite) -> Path:
     for path in sorted(source.rglob("dump.json")):
         folder = target / path.parent.relative_to(source)
         folder.mkdir(parents=True)
-        head = _read(path)
-        data = head.pop("data")
-        beside = [_read(path.with_name(f"{name}.json")) for name in ("construct", "stack")]
-        new = rewrite(Dump(head, data, *beside))
+        new = rewrite(read_dump(path.parent))
         for name, content in (
             ("dump", {**new.head, "data": new.data}),
             ("construct", new.parents),
@@ -46,6 +43,15 @@ def rewritten(source: Path, target: Path, rewrite: Rewrite) -> Path:
         ):
             (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
     return target
+
+
+def read_dump(folder: Path) -> Dump:
+    """What was recorded of one step and rank, somewhere below a folder."""
+    [path] = folder.rglob("dump.json")
+    head = _read(path)
+    data = head.pop("data")
+    beside = [_read(path.with_name(f"{name}.json")) for name in ("construct", "stack")]
+    return Dump(head, data, *beside)
 
 
 def named(new: Callable[[str], str]) -> Rewrite:

@@ -93,7 +93,8 @@ def _distance(one: Mapping[str, Any], other: Mapping[str, Any]) -> float | None:
         return None  # of one number everywhere mean and norm say nothing more
     root = norm / math.sqrt(math.prod(other["shape"]) or 1)
     sizes = zip(_STATISTICS, (largest, largest, root, norm), strict=True)
-    return max(abs(float(one[name]) - float(other[name])) / size for name, size in sizes)
+    apart: list[float] = [abs(one[name] - other[name]) / size for name, size in sizes]
+    return max(apart)
 
 
 def _is_told(tensor: Mapping[str, Any]) -> bool:

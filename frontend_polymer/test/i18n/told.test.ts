@@ -4,7 +4,6 @@ import { describe, expect, it } from 'vitest';
 
 import { notedZh } from '../../src/i18n/zh/noted';
 import { apartZh, reasonZh } from '../../src/i18n/zh/reasons';
-import { reportedZh } from '../../src/i18n/zh/reported';
 
 /** English words of four letters and more that are no part of a name or a number. */
 function english(text: string): string[] {
@@ -45,35 +44,6 @@ describe('the note beside a pair of tensors in Chinese', () => {
 
   it('stays as it was written where it is unknown', () => {
     for (const note of ['', 'constructor', `${notes[0]!} `]) expect(notedZh(note)).toBe(note);
-  });
-});
-
-describe('what a build reports of merged ranks in Chinese', () => {
-  // tests/builder/merge/test_reported.py holds this list against what the builder can say.
-  const reported = JSON.parse(readFileSync('test/i18n/reported.json', 'utf8')) as string[];
-
-  it.each(reported)('leaves nothing in English of: %s', (message) => {
-    const chinese = reportedZh(message);
-    expect(chinese).not.toBe(message);
-    expect(english(chinese.replaceAll(/parallel_merge|order|token/g, ''))).toEqual([]);
-  });
-
-  it('keeps sizes and ranks', () => {
-    expect(reportedZh(reported[0]!)).toBe(
-      '识别出 4 个 rank 的切分为 tp 2（并行层的集合通信在 rank [0、1] 之间进行）、' +
-        'pp 2（rank 0 与 2 之间有发送）。',
-    );
-  });
-
-  it('stays as it was written where a part of it is unknown', () => {
-    for (const message of [
-      '',
-      '2 ranks were found to be tp 2 (a reason of a later version), pp 1.',
-      `${reported[0]!} And more.`,
-      reported[0]!.replace('.', '; and more.'),
-    ]) {
-      expect(reportedZh(message)).toBe(message);
-    }
   });
 });
 

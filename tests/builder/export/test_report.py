@@ -177,7 +177,7 @@ def test_unmatched_nodes_and_findings_are_listed(dumps: Path, tmp_path: Path) ->
             "SELECT message FROM diagnostic",
             "SELECT name, overflow FROM node_view WHERE overflow = 'critical' LIMIT 3",
         ):
-            found = connection.execute(query).fetchall()
+            found = worded(connection.execute(query))
             assert found
             assert all(word in text for row in found for word in row)
 

@@ -302,8 +302,8 @@ def tensors() -> dict[str, Any]:
     }
 
 
-def arguments_of(operator: Operator) -> list[Any] | None:
-    """What to call a row with, None where nobody knows."""
+def arguments_of(operator: Operator) -> list[Any]:
+    """What to call a row with."""
     text = ARGUMENTS.get(operator.name)
     if text is None and operator.name in _BINARY:
         text = _TWO

@@ -9,8 +9,6 @@ export const verdictEn = {
   tell: (said: string) => word(factsOf(said), wordings),
   /** What it notes beside a pair of tensors, in English as well. */
   noted: (note: string) => note,
-  /** What it reports of the dumps, likewise. */
-  reported: (message: string) => message,
   /** Where a fault is that nobody recorded. */
   before: (name: string) => `before ${name}`,
   /** Suspects that are not listed. */

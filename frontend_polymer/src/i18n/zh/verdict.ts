@@ -2,7 +2,6 @@ import wordings from '../../../../msprobe_builder/facts/catalogue/zh.json';
 import type { Texts } from '../en';
 import { factsOf, word } from '../wording';
 import { notedZh } from './noted';
-import { reportedZh } from './reported';
 
 export const verdictZh: Texts['verdict'] = {
   title: '结论',
@@ -10,7 +9,6 @@ export const verdictZh: Texts['verdict'] = {
   none: '该文件没有结论：构建时未生成，或没有可供判断的内容。',
   tell: (said) => word(factsOf(said), wordings),
   noted: notedZh,
-  reported: reportedZh,
   before: (name) => `${name} 之前`,
   more: (count) => `另有 ${count} 个；按 v 逐一查看`,
   older: (changed) =>

@@ -1,0 +1,232 @@
+"""Every recorded maker is the true one.
+
+Two independent paths: an observer keeps every tensor of every call alive, so that no object and no
+memory is used twice, and asks which call put out that very tensor; and the saved numbers of each
+tensor are compared with those of its maker, of a gradient with the sum of what its makers sent.
+"""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from msprobe_builder.dump.flow_layout import Maker, Mark, Place
+from msprobe_collector import PrecisionDebugger
+from msprobe_collector.record.items import collect_tensors
+from msprobe_collector.record.session import Session
+from tests.collector.recorded_flow import At, Makers, flow_of, item_at, items_of
+from tests.collector.recording import Dump, read_dump, write_config
+from tests.collector.truth.test_truth import MODELS, built
+from tests.collector.truth.trainings import TRAININGS
+
+CASES = [
+    *(("llama", training) for training in TRAININGS),
+    *((model, "accumulation") for model in ("mixtral", "resnet", "vit", "gru")),
+]
+ALL = [
+    (model, training)
+    for model in MODELS
+    for training in TRAININGS
+    if (model, training) not in [*CASES, ("mixtral", "mixed precision")]
+]
+
+
+class Observer:
+    """Which tensors each call was given and put out, in the order of time; all stay alive."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: list[tuple[str, bool, list[Any], list[int], list[Any], list[int]]] = []
+        enter, leave = Session.enter, Session.leave
+        given: dict[Any, list[Any]] = {}
+        versions: dict[Any, list[int]] = {}
+
+        def entered(
+            session: Any, call: Any, args: Any, kwargs: Any, *rest: Any, **more: Any
+        ) -> Any:
+            pending = enter(session, call, args, kwargs, *rest, **more)
+            found: list[Any] = []
+            collect_tensors((list(args), dict(kwargs)), found)
+            given[pending], versions[pending] = found, [one._version for one in found]
+            return pending
+
+        def left(session: Any, pending: Any, result: Any, parameters: Any) -> None:
+            found: list[Any] = []
+            collect_tensors(result, found)
+            call = pending.call
+            now = [one._version for one in given[pending]]
+            written = [a != b for a, b in zip(versions[pending], now, strict=True)]
+            entry = (call.forward_name, bool(call.path), given[pending], written, found)
+            self.calls.append((*entry, [one._version for one in found]))
+            leave(session, pending, result, parameters)
+
+        monkeypatch.setattr(Session, "enter", entered)
+        monkeypatch.setattr(Session, "leave", left)
+
+    def makers(self) -> dict[At, At]:
+        """By place of an input that very tensor which a call before put out, last written there.
+
+        A call that puts out what it was given, unwritten, has not made it. Where another call wrote
+        to the memory since, nothing is said.
+        """
+        made: dict[int, At] = {}  # by identity
+        memory: dict[int, list[int]] = {}  # the tensors in each
+        found: dict[At, At] = {}
+        ends = {name: number for number, (name, *_) in enumerate(self.calls)}
+        assert len(ends) == len(self.calls)
+        for name, is_module, given, written, put_out, _ in self.calls:
+            if not is_module:  # inputs of modules are asked for when they are over
+                for position, tensor in enumerate(given):
+                    if id(tensor) in made:
+                        found[At(name, Place.INPUT, position)] = made[id(tensor)]
+                changed = [
+                    one for one, is_written in zip(given, written, strict=True) if is_written
+                ]
+                for tensor in changed:
+                    for other in memory.get(tensor.untyped_storage().data_ptr(), ()):
+                        made.pop(other, None)
+                for position, tensor in enumerate(put_out):
+                    is_same = any(tensor is one for one in given)
+                    if not is_same or any(tensor is one for one in changed):
+                        made[id(tensor)] = At(name, Place.OUTPUT, position)
+                    inside = memory.setdefault(tensor.untyped_storage().data_ptr(), [])
+                    inside.append(id(tensor))
+            else:
+                for position, tensor in enumerate(put_out):
+                    if id(tensor) in made:
+                        found[At(name, Place.OUTPUT, position)] = made[id(tensor)]
+        return found
+
+
+def recorded(model: str, training: str, level: str, path: Path, **more: Any) -> list[Dump]:
+    net, data = built(model)
+    config = write_config(path, level=level, **more)
+    debugger = PrecisionDebugger(config_path=config)
+
+    @contextmanager
+    def window() -> Iterator[None]:
+        debugger.start(net)
+        yield
+        debugger.stop()
+        debugger.step()
+
+    torch.manual_seed(5)
+    TRAININGS[training](net, data, window)
+    debugger.close()
+    return [read_dump(step / "rank") for step in sorted((path / "dump").iterdir())]
+
+
+@pytest.mark.parametrize(("model", "training"), CASES)
+def test_makers_put_out_that_very_tensor(
+    model: str, training: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_identity(model, training, tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("model", "training"), ALL)
+def test_all_makers_put_out_that_very_tensor(
+    model: str, training: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_identity(model, training, tmp_path, monkeypatch)
+
+
+def check_identity(model: str, training: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    observer = Observer(monkeypatch)
+    starts: list[int] = []
+    begin = Session.begin
+
+    def began(session: Any, directory: Path) -> None:
+        starts.append(len(observer.calls))
+        begin(session, directory)
+
+    monkeypatch.setattr(Session, "begin", began)
+    dumps = recorded(model, training, "mix", path, statistics={"flow": True})
+    calls = observer.calls
+    for dump, first, last in zip(dumps, starts, [*starts[1:], len(calls)], strict=True):
+        observer.calls = calls[first:last]
+        flow = flow_of(dump)
+        truth = observer.makers()
+        assert len(truth) > 50
+        for at, maker in truth.items():
+            if at in flow:
+                assert flow[at].first.at == maker, at
+            else:
+                assert at.section == Place.OUTPUT
+                assert at.record == maker.record
+
+
+class Saved:
+    """The tensors of a dump, from its one file."""
+
+    def __init__(self, dump: Dump) -> None:
+        self.dump = dump
+        folder = dump.directory / "dump_tensor_data"
+        self._index = json.loads((folder / "index.json").read_text())
+        self._content = bytearray((folder / "tensors.bin").read_bytes())
+
+    def numbers(self, at: At) -> torch.Tensor:
+        entry = self._index[item_at(self.dump, at)["data_name"]]
+        kind = getattr(torch, entry["dtype"].removeprefix("torch."))
+        count = math.prod(entry["shape"])
+        if not count:
+            return torch.empty(entry["shape"])
+        flat = torch.frombuffer(self._content, dtype=kind, count=count, offset=entry["offset"])
+        return flat.reshape(entry["shape"]).double()
+
+
+@pytest.mark.parametrize("level", ["mix", "L0"])
+@pytest.mark.parametrize(
+    ("model", "training"),
+    [("llama", "plain"), ("llama", "accumulation"), ("resnet", "accumulation")],
+)
+def test_numbers_are_those_of_the_makers(
+    model: str, training: str, level: str, tmp_path: Path
+) -> None:
+    told = 0
+    for dump in recorded(model, training, level, tmp_path, task="tensor", tensor={"flow": True}):
+        flow, saved = flow_of(dump), Saved(dump)
+        for at, makers in flow.items():
+            told += check_numbers(saved, at, makers)
+        check_every_input_has_a_row(dump, flow)
+    assert told > (300 if level == "mix" else 30)
+
+
+def check_numbers(saved: Saved, at: At, makers: Makers) -> bool:
+    """Whether something could be checked."""
+    if makers.marks & Mark.INCOMPLETE or any(one.at is None for one in makers.all):
+        return False
+    if at == makers.first.at:
+        return False
+    here = saved.numbers(at)
+    parts = [saved.numbers(one.at) for one in makers.all if one.at is not None]
+    if makers.marks & Mark.SUM:
+        total = sum(parts[1:], parts[0])
+        assert torch.allclose(here, total, rtol=1e-2, atol=1e-5 * float(total.abs().max())), at
+    elif makers.marks & Mark.VIEW:
+        values = set(torch.cat([part.reshape(-1) for part in parts]).tolist())
+        assert set(here.reshape(-1).tolist()) <= values, at
+    else:
+        assert len(parts) == 1, at
+        assert torch.equal(here, parts[0]), at
+    return True
+
+
+def check_every_input_has_a_row(dump: Dump, flow: dict[At, Makers]) -> None:
+    for name in dump.data:
+        sections = [Place.INPUT, Place.PARAMETERS]
+        if "parameters_grad" in name:
+            sections = [Place.PARAMETERS_GRAD]
+        for section in sections:
+            for position in range(len(items_of(dump, name, section))):
+                makers = flow[At(name, section, position)]
+                assert makers.first.kind != Maker.UNKNOWN, (name, section, position)
