@@ -12,6 +12,8 @@ from typing import Any
 import torch
 
 from msprobe_builder.dump.flow_layout import Maker, Mark, Place
+from msprobe_builder.operators.questions import is_uninitialised, one_of
+from msprobe_builder.operators.table import is_in_place, operator_of, overwrites
 from msprobe_collector.record.calls import Call
 from msprobe_collector.record.flow import FlowRows
 from msprobe_collector.record.gradient_flow import GradientFlow
@@ -20,27 +22,8 @@ from msprobe_collector.record.layouts import Layout
 from msprobe_collector.record.memories import Memories, Where, layout_of
 from msprobe_collector.record.origins import Found, Origin, Row
 
-# What hands out memory that nobody has written.
-_EMPTY = frozenset(
-    """
-    empty empty_like empty_strided empty_permuted empty_quantized new_empty new_empty_strided
-    """.split()
-)
-# Of these no number of the arguments goes into the result.
-_READ_NOTHING = _EMPTY | frozenset(
-    """
-    zeros_like ones_like full_like rand_like randn_like randint_like new_zeros new_ones new_full
-    """.split()
-)
-# They overwrite all of the first argument without reading it.
-_OVERWRITE = frozenset(
-    """
-    fill_ zero_ copy_ normal_ uniform_ random_ bernoulli_ exponential_ cauchy_ geometric_
-    log_normal_
-    """.split()
-)
 # Communication that writes nothing here; any other writes its first argument, gather its second.
-_SEND = frozenset({"send", "isend"})
+_SENDS = one_of("send")
 _UNWRITTEN = Mark.UNINITIALISED | Mark.FROM_UNINITIALISED
 
 
@@ -96,9 +79,9 @@ class TorchFlow:
             flow.has_written = _written_by(name, args, kwargs)
         elif name == "__setitem__":
             flow.region = _region(args)
-        if any(one.marks & _UNWRITTEN for one in found) and name not in _READ_NOTHING:
+        if any(one.marks & _UNWRITTEN for one in found) and not _reads_nothing(call.forward_name):
             ignored = set(flow.has_written)
-            if name in _OVERWRITE or flow.region is not None:
+            if overwrites(_stem(call.forward_name)) or flow.region is not None:
                 ignored.add(0)
             if "out" in kwargs:
                 results: list[torch.Tensor] = []
@@ -113,7 +96,7 @@ class TorchFlow:
         """What the call wrote and put out."""
         name, memories = call.forward_name, self._memories
         marks = int(Mark.FROM_UNINITIALISED) if flow.is_computed else 0
-        if not call.path and _operator(name) in _EMPTY:
+        if not call.path and _hands_out_memory(name):
             marks = int(Mark.UNINITIALISED)
         with self._lock:
             written = self._written(flow, name, outputs, marks)
@@ -187,6 +170,22 @@ class TorchFlow:
             self._parameters = {}
 
 
+def _stem(name: str) -> str:
+    """``Tensor.add_`` of ``Tensor.add_.0.forward``."""
+    return name.rsplit(".", 2)[0]
+
+
+def _hands_out_memory(name: str) -> bool:
+    """Whether it puts out memory that nobody has written."""
+    stem = _stem(name)
+    return is_uninitialised(operator_of(stem)) and not is_in_place(stem)
+
+
+def _reads_nothing(name: str) -> bool:
+    """Whether no number of its arguments goes into its result."""
+    return _hands_out_memory(name) or "reads_nothing" in operator_of(_stem(name)).traits
+
+
 def _operator(name: str) -> str:
     """``add_`` of ``Tensor.add_.0.forward``."""
     return name.rsplit(".", 3)[-3] if name.count(".") >= 3 else name
@@ -212,10 +211,11 @@ def _written_by(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Seque
     values = [*args, *kwargs.values()]
     found: list[int] = []
     position = 0
+    sends = _SENDS(operator_of(f"Distributed.{name}"))
     for place, value in enumerate(values):
         tensors: list[torch.Tensor] = []
         collect_tensors(value, tensors)
-        writes = place == (1 if name == "gather" else 0) and name not in _SEND
+        writes = place == (1 if name == "gather" else 0) and not sends
         if writes and name != "batch_isend_irecv":
             found += range(position, position + len(tensors))
         position += len(tensors)
