@@ -168,7 +168,7 @@ def cost(net: str, turns: int) -> dict[str, float]:
     import torch
     import torch.nn.functional as F  # noqa: N812
 
-    from benchmarks.collector import NETS
+    from collector import NETS
     from msprobe_builder.sketch.file import read_sketches
     from msprobe_builder.sketch.layout import NAME
     from msprobe_collector import PrecisionDebugger
@@ -221,7 +221,7 @@ def cost(net: str, turns: int) -> dict[str, float]:
 
 
 def costs(turns: int) -> list[str]:
-    from benchmarks.collector import NETS
+    from collector import NETS
 
     lines = [
         "| network, mix | plain ms | statistics ms | with sketches | factor | bytes a tensor |",
@@ -246,7 +246,7 @@ def main() -> None:
     if options.measure:
         print(json.dumps(cost(options.measure[0], int(options.measure[1]))))
         return
-    from benchmarks.result_tables import write_tables
+    from result_tables import write_tables
 
     kinds, sizes = accuracy()
     write_tables("sketch.md", "Accuracy", [kinds, sizes])
