@@ -10,7 +10,7 @@ export type Wordings = Readonly<Record<string, string>>;
 
 const PLACE = /\{(\w+)(?::(\w+)|\|([^{}|]*)\|([^{}|]*))?\}/g;
 const CODE = /^[a-z][a-z0-9_.]{0,99}$/;
-const DEEPEST = 8;
+const DEEPEST = 24;
 
 /** The facts of an answer; of an older file it is a sentence, which is a fact that says it. */
 export function factsOf(stored: string): readonly Fact[] {
@@ -82,7 +82,7 @@ function isList(value: Argument): value is readonly Argument[] {
 }
 
 /** A number as Python's format `g` writes it. */
-function general(value: number, digits: number): string {
+export function general(value: number, digits: number): string {
   if (!Number.isFinite(value)) return String(value);
   const [mantissa, exponent] = value.toExponential(digits - 1).split('e');
   const power = Number(exponent);
