@@ -210,7 +210,9 @@ def _blocks(path: Path, content: mmap.mmap | bytes) -> list[_Block]:
         with memoryview(content) as view, view[begin:at] as part:
             is_whole = crc32(part) == check
         if not is_whole:
-            raise _damaged(path, f"the checksum of the {count:,} entries at byte {begin:,} is wrong")
+            raise _damaged(
+                path, f"the checksum of the {count:,} entries at byte {begin:,} is wrong"
+            )
         entries = np.frombuffer(content, KINDS[kind], count, begin)
         texts = _texts(path, content, entries, begin) if kind == NAMES else []
         found.append(_Block(kind, flags, entries, texts))
@@ -225,9 +227,7 @@ def _size_of(content: mmap.mmap | bytes, kind: int, count: int, begin: int) -> i
     return size + int(np.frombuffer(content, LENGTH, count, begin).sum(dtype=np.uint64))
 
 
-def _texts(
-    path: Path, content: mmap.mmap | bytes, lengths: NDArray[Any], begin: int
-) -> list[str]:
+def _texts(path: Path, content: mmap.mmap | bytes, lengths: NDArray[Any], begin: int) -> list[str]:
     at = begin + lengths.nbytes
     texts = []
     for length in lengths.tolist():

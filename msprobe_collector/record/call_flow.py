@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import torch
-from msprobe_builder.dump.flow_layout import Maker, Mark, Place
 
+from msprobe_builder.dump.flow_layout import Maker, Mark, Place
 from msprobe_collector.record.calls import Call
 from msprobe_collector.record.flow import FlowRows
 from msprobe_collector.record.gradient_flow import GradientFlow
@@ -39,6 +39,19 @@ _OVERWRITE = frozenset(
     log_normal_
     """.split()
 )
+# What they write to without counting it: names and places of these arguments, and of the flag that
+# they do it by.
+_UNCOUNTED = {
+    "batch_norm": (("running_mean", 1), ("running_var", 2), ("training", 5)),
+    "instance_norm": (("running_mean", 1), ("running_var", 2), ("use_input_stats", 5)),
+}
+# The same of lists of tensors; the gradients, too, where they are scaled.
+_FUSED = {
+    "_fused_adam_": (0, 2, 3, 4),
+    "_fused_adamw_": (0, 2, 3, 4),
+    "_fused_sgd_": (0, 2),
+    "_fused_adagrad_": (0, 2),
+}
 # Communication that writes nothing here; any other writes its first argument, gather its second.
 _SEND = frozenset({"send", "isend"})
 _UNWRITTEN = Mark.UNINITIALISED | Mark.FROM_UNINITIALISED
@@ -96,6 +109,11 @@ class TorchFlow:
             flow.has_written = _written_by(name, args, kwargs)
         elif name == "__setitem__":
             flow.region = _region(args)
+        elif name in _UNCOUNTED:
+            flow.has_written = _uncounted(name, inputs, args, kwargs)
+        elif name in _FUSED:
+            places = _FUSED[name] if kwargs.get("grad_scale") is None else (*_FUSED[name], 1)
+            flow.has_written = _tensors_at(places, args)
         if any(one.marks & _UNWRITTEN for one in found) and name not in _READ_NOTHING:
             ignored = set(flow.has_written)
             if name in _OVERWRITE or flow.region is not None:
@@ -207,19 +225,37 @@ def _takes_view(index: Any) -> bool:
     return all(type(part) in (int, slice, type(None), type(...)) for part in parts)
 
 
+def _uncounted(
+    name: str, inputs: Sequence[torch.Tensor], args: Sequence[Any], kwargs: dict[str, Any]
+) -> Sequence[int]:
+    *statistics, flag = (
+        kwargs[key] if key in kwargs else args[place] if place < len(args) else None
+        for key, place in _UNCOUNTED[name]
+    )
+    if flag is False or (flag is None and name == "batch_norm"):
+        return ()
+    return [n for n, one in enumerate(inputs) if any(one is other for other in statistics)]
+
+
 def _written_by(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[int]:
     """Positions among the tensors of a communication that it writes."""
     values = [*args, *kwargs.values()]
+    if name in _SEND or not values:
+        return ()
+    if name == "batch_isend_irecv":
+        operations = [getattr(one.op, "__name__", "") for one in values[0]]
+        return [number for number, one in enumerate(operations) if one == "irecv"]
+    return _tensors_at((1 if name == "gather" else 0,), values)
+
+
+def _tensors_at(places: Collection[int], values: Sequence[Any]) -> Sequence[int]:
+    """Positions of the tensors in some of the arguments."""
     found: list[int] = []
     position = 0
     for place, value in enumerate(values):
         tensors: list[torch.Tensor] = []
         collect_tensors(value, tensors)
-        writes = place == (1 if name == "gather" else 0) and name not in _SEND
-        if writes and name != "batch_isend_irecv":
+        if place in places:
             found += range(position, position + len(tensors))
         position += len(tensors)
-    if name == "batch_isend_irecv" and values:
-        operations = [getattr(one.op, "__name__", "") for one in values[0]]
-        found = [number for number, one in enumerate(operations) if one == "irecv"]
     return found

@@ -19,8 +19,7 @@ from msprobe_builder.dump.flow_layout import (
     Maker,
     Mark,
 )
-
-from msprobe_collector.record.origins import Found, Origin, Row, Share, Source
+from msprobe_collector.record.origins import Row, Share, Source
 from msprobe_collector.write.flow_file import CountedFlow, Entries, FlowFile
 
 
@@ -145,12 +144,9 @@ class _Packing:
             self._further.append(MAKER_STRUCT.pack(one.maker, one.position, one.kind, one.section))
         self.makers += len(further)
         kind, maker, maker_section, maker_position = first
-        self._rows.append(
-            ROW_STRUCT.pack(
-                record, position, maker, maker_position, more, len(further),
-                section, kind, maker_section, marks,
-            )  # fmt: skip
-        )
+        last = section, kind, maker_section, marks
+        packed = ROW_STRUCT.pack(record, position, maker, maker_position, more, len(further), *last)
+        self._rows.append(packed)
         return True
 
     def _numbered(self, source: Source) -> Numbered | None:
@@ -194,11 +190,3 @@ class _Packing:
 
 
 _NOTHING = Numbered(Maker.UNKNOWN, NONE, 0, 1)  # no gradient came from there
-
-
-def rows_of(section: int, sources: Sequence[Found | None]) -> list[Row]:
-    """Rows for tensors that stand behind each other; None for one whose record made it."""
-    return [(section, place, one) for place, one in enumerate(sources) if one is not None]
-
-
-__all__ = ["FlowRows", "Found", "Origin", "rows_of"]

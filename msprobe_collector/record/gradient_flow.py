@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from msprobe_builder.dump.flow_layout import Maker, Mark, Place
 
+from msprobe_builder.dump.flow_layout import Maker, Mark, Place
 from msprobe_collector.record.gradients import Backward, Graph
 from msprobe_collector.record.origins import OUTSIDE, Found, Origin, Row, Sender, Share, Source
 
@@ -119,7 +119,8 @@ class GradientFlow:
                 edges = node.next_functions
                 if not edges:
                     continue
-                flow = node.metadata.get(_KEY)
+                metadata: Any = node.metadata
+                flow = metadata.get(_KEY)
                 shares = flow.shares if flow is not None else {}
                 for index, (source, number) in enumerate(edges):
                     if source is None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from msprobe_builder.dump.flow_layout import Place
-
 from msprobe_collector.config.settings import Config
 from msprobe_collector.record.calls import Call, place_backward, place_forward
 from msprobe_collector.record.framework import Framework, Item

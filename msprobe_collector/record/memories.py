@@ -16,9 +16,9 @@ from collections.abc import Collection
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
-from msprobe_builder.dump.flow_layout import Maker, Mark
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from msprobe_builder.dump.flow_layout import Maker, Mark
 from msprobe_collector.record.layouts import Layout, covers, overlap
 from msprobe_collector.record.origins import (
     OUTSIDE,
@@ -192,9 +192,7 @@ class Memories:
                 return
         memory.write(layout, Origin(kind, name), version, storage.nbytes())
 
-    def written(
-        self, tensor: torch.Tensor, origin: Origin, region: Layout | None = None
-    ) -> None:
+    def written(self, tensor: torch.Tensor, origin: Origin, region: Layout | None = None) -> None:
         """A call wrote to a tensor that it was given, or to the region of it alone."""
         plain = _plain(tensor)
         storage = None if plain is None else _storage_of(plain)
@@ -267,7 +265,8 @@ class Memories:
 
 
 def layout_of(tensor: torch.Tensor) -> Layout:
-    return Layout(tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.itemsize)
+    offset: Any = tensor.storage_offset()
+    return Layout(offset, tensor.shape, tensor.stride(), tensor.itemsize)
 
 
 def version_of(tensor: torch.Tensor) -> int:

@@ -10,7 +10,6 @@ from types import FrameType
 from typing import Any
 
 from msprobe_builder.dump.flow_layout import Place
-
 from msprobe_collector.config.settings import Config
 from msprobe_collector.record.backward_calls import BackwardCalls
 from msprobe_collector.record.calls import Call, Held, Pending, ThreadState

@@ -61,7 +61,9 @@ class FlowFile:
     def _packed(self, entries: Entries, flags: int) -> bytes:
         texts = [name.encode() for name in entries.names]
         lengths = b"".join([len(text).to_bytes(LENGTH.itemsize, "little") for text in texts])
-        checks = [crc32(name.encode()).to_bytes(CHECK.itemsize, "little") for name in entries.records]
+        checks = [
+            crc32(name.encode()).to_bytes(CHECK.itemsize, "little") for name in entries.records
+        ]
         parts = (
             (NAMES, len(texts), lengths + b"".join(texts)),
             (RECORDS, len(checks), b"".join(checks)),
