@@ -120,23 +120,16 @@ test-browser: build $(VENV)/.dev ## the tests in Chromium
 test-frontend: modules ## the front end's own tests, without a browser
 	$(NPM) test
 
-# The front end's layout and data are mutated; takes long, so no check waits for it.
-.PHONY: mutants-frontend
-mutants-frontend: contract modules ## how many planted faults the front end's own tests notice
-	MUTANTS=1 $(NPM) run mutants
-
 .PHONY: bench
 bench: build ## what a comparison costs, against the least that is possible (REFERENCE=python with msprobe; minutes)
 	$(PY) benchmarks/build.py $(if $(REFERENCE),--reference $(REFERENCE))
 
-.PHONY: mutants
-mutants: build $(VENV)/.dev ## change the code in a sample of places; does a test notice? (SAMPLE=100 SEED=1)
-	$(PY) scripts/mutants.py --sample $(or $(SAMPLE),100) --seed $(or $(SEED),1)
-
-.PHONY: difference
-difference: build $(VENV)/.dev ## pairs whose verdict a change alters (BASE=commit PAIRS=folder TABLES=1)
-	@test -n "$(BASE)" || { echo "Say since when: make difference BASE=main" >&2; exit 1; }
-	@$(PY) scripts/difference.py $(BASE) $(if $(PAIRS),--pairs $(PAIRS)) $(if $(TABLES),--tables)
+MUTANTS = PYTHONPATH=scripts $(PY) -m mutants --seed $(or $(SEED),1) --sample $(or $(SAMPLE),40)
+.PHONY: mutants mutants-frontend
+mutants: build $(VENV)/.dev ## change a sample of the code; does a test notice? (SAMPLE=40 SEED=1 AREA=verdict)
+	$(MUTANTS) $(addprefix --area ,$(AREA))
+mutants-frontend: contract modules ## the same for the front end's layout and data (SAMPLE=40 SEED=1)
+	$(MUTANTS) --area layout
 
 .PHONY: screenshots
 screenshots: build $(VENV)/.dev ## take the pictures of the documentation again
@@ -160,7 +153,7 @@ test-versions: wheel ## the wheel with the oldest and newest Python, numpy, prot
 .PHONY: clean
 clean: ## remove everything that was made here
 	rm -rf $(VENV) .cache build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -rf tb_graph_ascend/static tb_graph_ascend/generated mutants
+	rm -rf tb_graph_ascend/static tb_graph_ascend/generated
 	rm -rf frontend_polymer/node_modules frontend_polymer/src/generated
 	rm -rf $(EXAMPLE)/correct $(EXAMPLE)/wrong_attention_scale
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

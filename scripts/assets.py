@@ -22,6 +22,7 @@ import node
 REPOSITORY = node.REPOSITORY
 FRONTEND = node.FRONTEND
 PROTOC = "grpcio-tools==1.76.0"  # its code runs on protobuf 6.31.1, TensorBoard's oldest
+WORDINGS = REPOSITORY / "msprobe_builder" / "facts" / "catalogue"
 PROTO = REPOSITORY / "proto" / "graph.proto"
 GENERATED = REPOSITORY / "tb_graph_ascend" / "generated"
 STATIC = REPOSITORY / "tb_graph_ascend" / "static"
@@ -75,6 +76,7 @@ def frontend() -> None:
         for path in FRONTEND.rglob("*")
         if path.is_file() and skipped.isdisjoint(path.relative_to(FRONTEND).parts)
     ]
+    sources += WORDINGS.glob("*.json")
     _unless_current(
         "frontend", [PROTO, *sources], STATIC / "index.js", lambda: node.npm("run", "build")
     )

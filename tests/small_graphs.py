@@ -11,6 +11,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
+from hypothesis import strategies as st
+
 from msprobe_builder.base.codes import Kind, Section
 from msprobe_builder.database.migrations import lay_out
 from msprobe_builder.database.read.graphs import Graph, find_graph
@@ -24,6 +26,19 @@ REASONS = ("no_such_name", "other_parent")
 _FIRST = (10, 500)  # nodes of both sides in the first rank
 _PER_RANK = 1000  # from the first node of a rank to that of the next
 _UNMATCHED = 6
+# Of one number each, so that a failure names it and is not made smaller for minutes.
+RANDOMS = st.integers(0, 2**32 - 1).map(lambda seed: Seeded(seed))
+
+
+class Seeded(Random):
+    """Choices that follow from a number, which is shown where they lead to a failure."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._number = seed
+
+    def __repr__(self) -> str:
+        return f"Seeded({self._number})"
 
 
 @dataclass
@@ -33,7 +48,7 @@ class Parameter:
     section: Section
     shape: str | None
     dtype: str | None = None
-    extreme: float | None = None  # largest element; the smallest is 0
+    extremes: tuple[float, float] | None = None  # the largest element and the smallest
     norm: float | None = None
     is_nan: bool = False  # the norm
 
@@ -64,6 +79,16 @@ class Node:
         parts = (self.call, word) if self.kind == Kind.API else (word, self.call)
         return f"{self.stem}.{parts[0]}.{parts[1]}"
 
+    @property
+    def path(self) -> str:
+        """Where a module lies in the model, without its class; empty for what is no module."""
+        return self.stem.rpartition(".")[0] if self.kind == Kind.MODULE else ""
+
+    @property
+    def operator(self) -> str:
+        """What an API does, the class of a module."""
+        return self.stem.rpartition(".")[2]
+
 
 @dataclass
 class Pair:
@@ -74,6 +99,7 @@ class Pair:
     matches: dict[int, int]  # of npu nodes
     sources: dict[int, int]  # of npu nodes
     reasons: dict[int, str]  # of nodes of both sides without a partner
+    roles: dict[int, int]  # of npu nodes, as far as a verdict says; empty without a verdict
     likely: dict[int, dict[int, float]]  # of npu nodes
 
     def partners(self, side: int) -> dict[int, int]:
@@ -103,13 +129,15 @@ def random_pair(random: Random, rank: int = 0) -> Pair:
         if len(bench) > 1
     }
     sources = {node: random.randrange(6) for node in matches}
-    return Pair(
-        rank, sides, matches, sources, {one: random.choice(REASONS) for one in alone}, likely
-    )
+    reasons = {one: random.choice(REASONS) for one in alone}
+    judged = random.sample(npu, random.randint(1, len(npu))) if random.random() < 0.7 else []
+    roles = {node: random.randrange(5) for node in judged}
+    return Pair(rank, sides, matches, sources, reasons, roles, likely)
 
 
 def _tree(random: Random, first: int) -> dict[int, Node]:
-    nodes = {first: Node(first, None, first, Kind.MODULE, "DefaultModel")}
+    root = random.choice(("DefaultModel", "DefaultModel", "OtherModel"))
+    nodes = {first: Node(first, None, first, Kind.MODULE, root)}
     around = [first]
     for node in range(first + 1, first + random.randint(1, 14)):
         while len(around) > 1 and random.random() < 0.4:
@@ -132,16 +160,16 @@ def _tree(random: Random, first: int) -> dict[int, Node]:
 
 
 def _parameter(random: Random) -> Parameter:
-    section = random.choice(list(Section))
-    if random.random() < 0.2:
+    section = random.choice((*Section, Section.INPUT, Section.OUTPUT, Section.OUTPUT))
+    if random.random() < 0.3:
         return Parameter(section, None)
     is_nan = random.random() < 0.2
     number = random.choice((1.0, 1.0 + 3e-6, 2.0, 0.0))
     return Parameter(
         section,
-        random.choice(("[2]", "[2, 3]")),
+        random.choice(("[2]", "[2]", "[2, 3]")),
         random.choice(("torch.float32", "Float16")),
-        None if is_nan else number,
+        None if is_nan else (number, random.choice((0.0, 0.0, -1.0))),
         None if is_nan or random.random() < 0.1 else number,
         is_nan,
     )
@@ -164,7 +192,12 @@ def written(pairs: Sequence[Pair]) -> Iterator[sqlite3.Connection]:
         insert = connection.executemany
         insert("INSERT INTO text (value, text_id) VALUES (?, ?)", number.items())
         insert("INSERT INTO unmatched_reason VALUES (?, ?)", enumerate(REASONS))
+        if any(pair.roles for pair in pairs):
+            connection.execute(
+                "INSERT INTO verdict (conclusion, sentence, compared) VALUES ('clean', '', 0)"
+            )
         for pair in pairs:
+            insert("INSERT INTO role (node_id, role) VALUES (?, ?)", pair.roles.items())
             for side, found in enumerate(pair.sides):
                 graph = 2 * pair.rank + side
                 connection.execute(
@@ -208,11 +241,11 @@ def _write(connection: sqlite3.Connection, node: Node, graph: int, number: dict[
             )
         else:
             connection.execute(
-                "INSERT INTO tensor VALUES (?, ?, ?, 1, NULL, ?, ?, NULL, ?, 0, NULL, ?, ?, NULL,"
+                "INSERT INTO tensor VALUES (?, ?, ?, 1, NULL, ?, ?, NULL, ?, ?, NULL, ?, ?, NULL,"
                 " NULL)",
                 (
                     node.node, place, int(one.section), number[one.dtype], number[one.shape],
-                    one.extreme, one.norm, 8 if one.is_nan else 0,
+                    *(one.extremes or (None, None)), one.norm, 8 if one.is_nan else 0,
                 ),
             )  # fmt: skip
 

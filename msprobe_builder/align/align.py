@@ -10,7 +10,7 @@ from msprobe_builder.align.contradictions.of_modules import take_back
 from msprobe_builder.align.contradictions.parts import take_back_parts
 from msprobe_builder.align.evidence.flow import flow_of, is_leaf
 from msprobe_builder.align.evidence.hands_on import hands_on
-from msprobe_builder.align.evidence.operators import FORMS, LAYOUTS, MOVES, PADDED
+from msprobe_builder.align.evidence.operators import forms, layouts, moves, numbers_of
 from msprobe_builder.align.evidence.scores import THRESHOLD, Known, Trust, holds, trust_of
 from msprobe_builder.align.evidence.sites import Sites
 from msprobe_builder.align.evidence.traits import Traits, has_values, traits_of
@@ -59,6 +59,7 @@ from msprobe_builder.graph.side import Side
 from msprobe_builder.match.calls import pair_collections
 from msprobe_builder.match.matching import Alignment, Group, inverse
 from msprobe_builder.match.outline import Outline
+from msprobe_builder.operators.questions import any_of
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -96,9 +97,9 @@ def align_by_evidence(
         np.full(len(npu.tree), -1, dtype=np.int64),
         np.full(len(bench.tree), -1, dtype=np.int64),
         Trust(),
-        _numbers(operators, LAYOUTS),
-        _numbers(operators, PADDED),
-        _numbers(operators, MOVES | FORMS),
+        numbers_of(operators, layouts),
+        numbers_of(operators, lambda one: "padded" in one.traits),
+        numbers_of(operators, any_of(moves, forms)),
         site,
         other_site,
         hands_on(left, operators),
@@ -198,10 +199,6 @@ def _grouped(
     take_back_moved(pairs, flow, other_flow, operators, groups)
     pair_backward(pairs)
     return groups + backward_groups(pairs, groups, flow, other_flow)
-
-
-def _numbers(operators: dict[str, int], names: frozenset[str]) -> Int:
-    return np.array([number for name, number in operators.items() if name in names], np.int64)
 
 
 def _stem_ids(side: Side, ids: dict[str, int]) -> Int:

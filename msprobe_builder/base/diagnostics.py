@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from msprobe_builder.facts.fact import Fact
+from msprobe_builder.facts.wording import tell
+
 LAYOUT_CONFLICT = "layout_conflict"  # what was recorded contradicts the layout of parallel_merge
 
 
@@ -14,12 +17,17 @@ class Diagnostic:
 
     severity: str  # info, warning, error
     code: str
-    message: str
+    said: Fact
     subject: str | None = None
     count: int = 1
     side: int | None = None
     step: int | None = None
     rank: int | None = None
+
+    @property
+    def message(self) -> str:
+        """What is said."""
+        return tell(self.said)
 
     def at(
         self, *, side: int | None = None, step: int | None = None, rank: int | None = None
@@ -28,8 +36,8 @@ class Diagnostic:
         return replace(self, side=side, step=step, rank=rank)
 
 
-def about(severity: str, code: str, subjects: Sequence[str], message: str) -> list[Diagnostic]:
+def about(severity: str, code: str, subjects: Sequence[str], said: Fact) -> list[Diagnostic]:
     """One diagnostic for all ``subjects``, none when there are none."""
     if not subjects:
         return []
-    return [Diagnostic(severity, code, message, subjects[0], len(subjects))]
+    return [Diagnostic(severity, code, said, subjects[0], len(subjects))]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.printable import printable
+from msprobe_builder.facts.fact import Fact, plain
+from msprobe_builder.facts.wording import ENGLISH, tell
 
 if TYPE_CHECKING:
     from msprobe_builder.pipeline.build import BuildResult
@@ -60,16 +61,16 @@ def export_lines(result: ExportResult) -> list[str]:
 
 def diagnostic_lines(diagnostics: Sequence[Diagnostic]) -> list[str]:
     """One line for what was found alike on many steps and ranks of a side."""
-    alike: dict[tuple[str, str, str, int | None], list[Diagnostic]] = {}
+    alike: dict[tuple[str, str, Fact, int | None], list[Diagnostic]] = {}
     for one in diagnostics:
-        alike.setdefault((one.severity, one.code, one.message, one.side), []).append(one)
+        alike.setdefault((one.severity, one.code, one.said, one.side), []).append(one)
     lines = []
-    for (severity, _, message, _), found in alike.items():
+    for (severity, _, said, _), found in alike.items():
         total = sum(one.count for one in found)
         count = f"{total:,} x " if total > 1 else ""
         subject = next((one.subject for one in found if one.subject), None)
         example = f" First: {printable(subject)}" if subject else ""
-        lines.append(f"{severity.capitalize():<9} {count}{message}{_places(found)}{example}")
+        lines.append(f"{severity.capitalize():<9} {count}{tell(said)}{_places(found)}{example}")
     return lines
 
 
@@ -108,12 +109,19 @@ def export_json(result: ExportResult) -> str:
     )
 
 
+def diagnostic_json(found: Diagnostic) -> dict[str, Any]:
+    """A finding for a program: the fact, and the same in English."""
+    told = dict(vars(found))
+    said = told.pop("said")
+    return told | {"message": tell(said, ENGLISH), "facts": plain([said])}
+
+
 def _common(result: BuildResult | ExportResult) -> dict[str, Any]:
     return {
         "failed": [
             {"step": place.step, "rank": place.rank, "reason": reason}
             for place, reason in result.failed
         ],
-        "diagnostics": [asdict(finding) for finding in result.diagnostics],
+        "diagnostics": [diagnostic_json(finding) for finding in result.diagnostics],
         "seconds": round(result.seconds, 3),
     }

@@ -46,7 +46,9 @@ def run(options: argparse.Namespace) -> int:
     from msprobe_builder.database.read.configuration import read_configuration
     from msprobe_builder.database.read.verdict import read_verdict
     from msprobe_builder.export.configuration import configuration_lines
-    from msprobe_builder.export.verdict import verdict_json, verdict_lines
+    from msprobe_builder.export.verdict import NOTHING_COMPARED, verdict_json, verdict_lines
+    from msprobe_builder.export.wrapped import wrapped
+    from msprobe_builder.facts.fact import fact
 
     with opened(options.database) as connection:
         verdict = read_verdict(connection)
@@ -54,7 +56,8 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_lines(json.dumps(verdict_json(verdict, configuration), indent=2).splitlines())
     elif verdict is None:
-        print_lines(["Verdict   undecided. Cannot tell, because nothing was compared."])
+        undecided = fact("verdict.conclusion", conclusion=fact("conclusion.undecided"))
+        print_lines(wrapped(fact("label.verdict"), [undecided, NOTHING_COMPARED]))
     else:
         print_lines(
             [*configuration_lines(configuration), *verdict_lines(verdict, options.database)]

@@ -12,6 +12,8 @@ from msprobe_builder.configuration.levels import ERROR, PASS, WARNING
 from msprobe_builder.configuration.options import differing_options, files_beside
 from msprobe_builder.configuration.pack import Pack, Values
 from msprobe_builder.dump.names import without_wrappers
+from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.wording import tell
 
 _ORDER = (PASS, WARNING, ERROR)
 Row = tuple[object, ...]
@@ -44,7 +46,12 @@ class Difference:
     name: str  # of a variable, package, option, tensor or call
     bench: str | None
     other: str | None
-    text: str
+    said: Fact
+
+    @property
+    def text(self) -> str:
+        """The difference in words."""
+        return tell(self.said)
 
 
 @dataclass(frozen=True)
@@ -62,9 +69,9 @@ class Sheet:
         return self.differences[0].level if self.differences else PASS
 
     @property
-    def first(self) -> str:
-        """The first of the worst differences in words, empty when it passes."""
-        return self.differences[0].text if self.differences else ""
+    def first(self) -> Fact | None:
+        """The first of the worst differences, None when it passes."""
+        return self.differences[0].said if self.differences else None
 
 
 @dataclass(frozen=True)
@@ -134,9 +141,9 @@ def _variables(bench: Mapping[str, str], other: Mapping[str, str]) -> Sheet:
         level = ERROR if is_known and None not in (a, b) else WARNING
         rows.append((own[0] or "", own[1] or "", a, b, level))
         name = own[1] or own[0] or ""
-        text = f"{name} is {_said(b)} against {_said(a)}"
+        said = fact("configuration.differs", name=name, own=_said(b), theirs=_said(a))
         both = " / ".join(dict.fromkeys(one for one in reversed(own) if one))
-        found.append(Difference(level, both, a, b, text))
+        found.append(Difference(level, both, a, b, said))
     columns = "bench_env_name cmp_env_name bench_value cmp_value level"
     return _sheet("env", columns, rows, found)
 
@@ -144,15 +151,15 @@ def _variables(bench: Mapping[str, str], other: Mapping[str, str]) -> Sheet:
 def _alone(level: str, name: str, in_bench: bool) -> Difference:
     """What one side has alone."""
     bench, other = ("there", None) if in_bench else (None, "there")
-    return Difference(level, name, bench, other, f"{name} is in one pack only")
+    return Difference(level, name, bench, other, fact("configuration.one_pack", name=name))
 
 
 def _shown(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _said(value: object) -> str:
-    return "not set" if value is None else repr(value)
+def _said(value: object) -> Fact | str:
+    return fact("configuration.not_set") if value is None else repr(value)
 
 
 def _packages(bench: Mapping[str, str], other: Mapping[str, str]) -> Sheet:
@@ -163,8 +170,9 @@ def _packages(bench: Mapping[str, str], other: Mapping[str, str]) -> Sheet:
         if a != b:
             level = ERROR if None not in (a, b) else WARNING
             rows.append((name, a, b, level))
-            text = f"{name} is {b or 'not installed'} against {a or 'not installed'}"
-            found.append(Difference(level, name, a, b, text))
+            own, theirs = (one or fact("configuration.not_installed") for one in (b, a))
+            said = fact("configuration.differs", name=name, own=own, theirs=theirs)
+            found.append(Difference(level, name, a, b, said))
     return _sheet("pip", "package bench_version cmp_version level", rows, found)
 
 
@@ -176,8 +184,14 @@ def _options(bench: Mapping[str, Values], other: Mapping[str, Values]) -> Sheet:
         for row in differing_options(bench[first], other[second]):
             name, b_name, a, b, matched, level = row
             rows.append((second, *row))
-            text = f"{b_name or name} is {_said(b)} against {_said(a)} ({matched})"
-            found.append(Difference(level, b_name or name, _shown(a), _shown(b), text))
+            said = fact(
+                "configuration.option_differs",
+                name=b_name or name,
+                own=_said(b),
+                theirs=_said(a),
+                matched=matched,
+            )
+            found.append(Difference(level, b_name or name, _shown(a), _shown(b), said))
     for own, place in ((bench, 0), (other, 1)):
         for name in sorted(own.keys() - {pair[place] for pair in pairs}):
             rows.append((name, "", "", None, None, "", WARNING))
@@ -230,11 +244,13 @@ def _tensors(
             if not is_equal:
                 worst = max(range(len(apart)), key=lambda one: _size(apart[one]))
                 value, b_value = (f"{_STATISTICS[worst]} {one[tag][worst]:.6g}" for one in (a, b))
-                level, how = ERROR, "differs"
-                if _is_rounding(a[tag], b[tag]):
-                    level, how = WARNING, "differs no more than sums in another order do"
-                text = f"{tag} of {where} {how}, by {apart[worst]:.2g} of its value"
-                found.append(Difference(level, f"{tag} of {where}", value, b_value, text))
+                is_rounding, both = _is_rounding(a[tag], b[tag]), f"{tag} of {where}"
+                code = "configuration.tensor_differs"
+                if is_rounding:
+                    code = "configuration.tensor_order"
+                said = fact(code, name=both, share=apart[worst])
+                level = WARNING if is_rounding else ERROR
+                found.append(Difference(level, both, value, b_value, said))
     columns = f"step rank {column} equal " + " ".join(f"{one}_relative_diff" for one in _STATISTICS)
     return _sheet(name, columns, rows, found)
 
@@ -285,10 +301,16 @@ def _random(bench: Mapping[int, Values], other: Mapping[int, Values]) -> Sheet:
                 is_equal = a_count == b_count
                 rows.append((operator, rank, a_stack, b_stack, a_count, b_count, is_equal))
                 if not is_equal:
-                    text = f"{operator} is called {b_count} times against {a_count}"
-                    text = f"{text} on rank {rank} at {b_stack[:80] or a_stack[:80]}"
+                    said = fact(
+                        "configuration.calls",
+                        name=operator,
+                        own=b_count,
+                        theirs=a_count,
+                        rank=rank,
+                        stack=b_stack[:80] or a_stack[:80],
+                    )
                     name = f"{operator} of rank {rank}"
-                    found.append(Difference(ERROR, name, str(a_count), str(b_count), text))
+                    found.append(Difference(ERROR, name, str(a_count), str(b_count), said))
     columns = "op rank bench_stack cmp_stack bench_count cmp_count check_result"
     return _sheet("random", columns, rows, found)
 

@@ -1,24 +1,26 @@
-"""What a comparison of configurations comes to: each part in a line, and one sentence."""
+"""What a comparison of configurations comes to: each part in a line, and a conclusion."""
 
 from __future__ import annotations
 
 from msprobe_builder.configuration.compare import ConfigurationComparison, Sheet
 from msprobe_builder.configuration.levels import ERROR, PASS, WARNING
+from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.wording import tell
 
 _REQUIRED = ("env", "pip", "hyperparameters", "dataset", "weights")
 # Parts whose differences do not follow from each other, so that a second one may be the cause.
 _SETTINGS = ("env", "pip", "hyperparameters")
-_SAID = 3  # of them in a sentence
+_SAID = 3  # of them in a conclusion
 
 
 def summary_lines(comparison: ConfigurationComparison) -> list[str]:
     """Each part, and whether the runs may be compared."""
     lines = [
-        f"{sheet.outcome:<9} {sheet.name}" + (f": {sheet.first}" if sheet.first else "")
+        f"{sheet.outcome:<9} {sheet.name}" + (f": {tell(sheet.first)}" if sheet.first else "")
         for sheet in comparison.sheets
     ]
     lines += [f"{WARNING:<9} {name}: in one pack only" for name in comparison.missing]
-    return [*lines, f"Verdict   {conclusion(comparison)}"]
+    return [*lines, f"Verdict   {tell(conclusion(comparison))}"]
 
 
 def unknown_parts(comparison: ConfigurationComparison) -> list[str]:
@@ -35,25 +37,25 @@ def outcome(comparison: ConfigurationComparison) -> str:
     return worst
 
 
-def conclusion(comparison: ConfigurationComparison) -> str:
-    """One sentence: may the runs be compared?"""
+def conclusion(comparison: ConfigurationComparison) -> Fact:
+    """May the runs be compared?"""
     if not comparison.sheets:
-        return "whether the runs may be compared cannot be told: the packs have no part in common."
+        return fact("configuration.nothing_in_common")
     wrong = [one for one in comparison.sheets if one.outcome == ERROR and one.name in _REQUIRED]
     if wrong:
-        return f"do not compare the runs yet: {_differences(wrong[0])}."
+        return fact("configuration.do_not_compare", differences=_differences(wrong[0]))
     doubts = [_differences(one) for one in comparison.sheets if one.outcome == WARNING]
-    text = "nothing that was collected speaks against comparing the runs"
-    if doubts:
-        text += f", but look at this first: {doubts[0]}"
     unseen = unknown_parts(comparison)
-    if unseen:
-        text += f"; {', '.join(unseen)} cannot be told, because no two packs hold it"
-    return text + "."
+    return fact(
+        "configuration.may_compare",
+        doubt=fact("configuration.doubt", differences=doubts[0]) if doubts else None,
+        unseen=fact("configuration.unseen", parts=unseen) if unseen else None,
+    )
 
 
-def _differences(sheet: Sheet) -> str:
+def _differences(sheet: Sheet) -> Fact | list[Fact]:
     """What differs in a part, the worst first: the first few settings, or the first value."""
-    said = sheet.differences[: _SAID if sheet.name in _SETTINGS else 1]
-    left = len(sheet.differences) - len(said) if sheet.name in _SETTINGS else 0
-    return ", ".join(one.text for one in said) + (f" and {left} more" if left else "")
+    shown = sheet.differences[: _SAID if sheet.name in _SETTINGS else 1]
+    left = len(sheet.differences) - len(shown) if sheet.name in _SETTINGS else 0
+    said = [one.said for one in shown]
+    return fact("and_more", names=said, more=left) if left else said

@@ -26,14 +26,15 @@ class Step:
     """What a version added to the one before it.
 
     Tables and columns are made as ``schema.sql`` has them where a file lacks them; indexes and
-    views follow by themselves. ``rewrite`` comes first and changes what is there already; it
-    runs in a transaction.
+    views follow by themselves. ``renamed`` are tables with the old and new name of a column.
+    ``rewrite`` comes first and changes what is there already; it runs in a transaction.
     """
 
     version: int
     what: str
     tables: tuple[str, ...] = ()
     columns: tuple[tuple[str, str], ...] = ()  # of tables that were there already
+    renamed: tuple[tuple[str, str, str], ...] = ()
     rewrite: Callable[[sqlite3.Connection], None] | None = None
 
 
@@ -98,6 +99,12 @@ STEPS = (
         "Which ranks of a merged model a suspect's arguments are off on.",
         columns=(("suspect", "ranks"),),
     ),
+    # What was a sentence stays one: facts/fact.py reads both.
+    Step(
+        11,
+        "Facts instead of sentences.",
+        renamed=(("suspect", "heirs", "followers"),),
+    ),
 )
 # Versions that files outside this repository may have: a file of each lies in tests/data.
 RELEASED = (1,)
@@ -128,6 +135,9 @@ def migrate(connection: sqlite3.Connection) -> bool:
         for table in step.tables:
             if table not in there.tables:
                 connection.execute(target.tables[table])
+        for table, old, new in step.renamed:
+            if old in there.column_names(table):
+                connection.execute(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}")
         for table, column in step.columns:
             if column not in there.column_names(table) and table in there.tables:
                 connection.execute(f"ALTER TABLE {table} ADD COLUMN {_added(table, column)}")
@@ -153,20 +163,24 @@ def read_as_current(connection: sqlite3.Connection, name: str, version: int) -> 
     target, there = current_layout(), read_layout(connection)
     added = {table for step in steps for table in step.tables}
     _require(there, target, except_for=added)
+    renamed = {(table, new): old for step in steps for table, old, new in step.renamed}
     for table, statement in target.tables.items():
         if table not in there.tables:
             connection.execute(statement.replace("CREATE TABLE", "CREATE TEMP TABLE", 1))
             continue
         known = there.column_names(table)
         missing = [column for column in target.columns[table] if column.name not in known]
-        if any(column.not_null and column.default is None for column in missing):
+        values = {
+            column.name: renamed.get((table, column.name)) or column.default for column in missing
+        }
+        if any(column.not_null and values[column.name] is None for column in missing):
             raise FileError(
                 "older_schema",
                 f"{name} has schema version {version} in a form that must be rewritten first.",
                 f"Make a current copy: msprobe-build upgrade {name} -o COPY.vis.db",
             )
         if missing:
-            listed = ", ".join(f"{column.default or 'NULL'} AS {column.name}" for column in missing)
+            listed = ", ".join(f"{value or 'NULL'} AS {name}" for name, value in values.items())
             connection.execute(f"CREATE TEMP VIEW {table} AS SELECT *, {listed} FROM main.{table}")
     for statement in target.views.values():
         connection.execute(statement.replace("CREATE VIEW", "CREATE TEMP VIEW", 1))

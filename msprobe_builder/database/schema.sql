@@ -290,7 +290,7 @@ CREATE TABLE verdict (
     step        INTEGER,
     rank        INTEGER,
     conclusion  TEXT NOT NULL,    -- fault, clean, undecided
-    sentence    TEXT NOT NULL,    -- for a person
+    sentence    TEXT NOT NULL,    -- JSON: facts, see facts/fact.py
     compared    INTEGER NOT NULL, -- calls whose inputs and outputs could be judged
     noise       REAL,             -- error of a call whose inputs are equal, NULL when not known
     next_dump   TEXT              -- JSON: what to record next; of the whole only
@@ -306,9 +306,9 @@ CREATE TABLE suspect (
     cause      TEXT NOT NULL,
     error      REAL,
     expected   REAL,
-    heirs      INTEGER NOT NULL,  -- nodes that inherit from it
+    followers  INTEGER NOT NULL,  -- nodes that inherit from it
     source     TEXT,              -- file and line that made the call
-    evidence   TEXT NOT NULL,
+    evidence   TEXT NOT NULL,     -- JSON: facts
     ranks      TEXT               -- of a merged model those whose arguments are off, with commas
 );
 CREATE INDEX suspect_node ON suspect (node_id);

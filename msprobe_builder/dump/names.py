@@ -17,46 +17,17 @@ from typing import NamedTuple
 
 from msprobe_builder.base.codes import Direction as Direction
 from msprobe_builder.base.codes import Kind as Kind
+from msprobe_builder.operators.prefixes import COLUMNS, MODULES
 
 ROOT = "DefaultModel"
 COLLECTION = "Apis_Between_Modules"
 PEER_COLLECTION = "Communication_Between_Stages"  # in merged models
 
-MODULE_PREFIXES = frozenset({"Module", "Cell"})
-API_PREFIXES = frozenset(
-    {
-        "Aten",
-        "Distributed",
-        "Functional",
-        "Jit",
-        "MindSpeed",
-        "Mint",
-        "MintDistributed",
-        "MintFunctional",
-        "NPU",
-        "Primitive",
-        "Tensor",
-        "Torch",
-        "VF",
-    }
-)
+MODULE_PREFIXES = MODULES
+API_PREFIXES = frozenset(COLUMNS)
 
 # Attributes in which wrappers keep the model.
 _WRAPPERS = {"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
-
-# What these put out is uninitialised memory: it differs between equal runs.
-UNINITIALISED = frozenset(
-    {
-        "empty",
-        "empty_like",
-        "empty_strided",
-        "empty_with_format",
-        "new",
-        "new_empty",
-        "new_empty_strided",
-    }
-)
-
 
 _DIRECTIONS = {"forward": Direction.FORWARD, "backward": Direction.BACKWARD}
 _CALL = re.compile(r"(?:0|[1-9][0-9]{0,8})\Z")

@@ -3,39 +3,58 @@
 from __future__ import annotations
 
 import html
-from dataclasses import asdict
 from typing import Any
 
-from msprobe_builder.database.read.configuration import Configuration
+from msprobe_builder.database.read.configuration import (
+    Configuration,
+    ConfigurationDifference,
+    ConfigurationPart,
+)
 from msprobe_builder.export.wrapped import wrapped
+from msprobe_builder.facts.fact import fact, plain, within
+from msprobe_builder.facts.wording import ENGLISH, tell
 
-_SHOWN = 4  # beside what the sentence says
+_SHOWN = 4  # beside what the conclusion names
 
 
 def configuration_lines(found: Configuration | None) -> list[str]:
-    """The sentence and the first differences; nothing where no configurations were given."""
+    """The conclusion and the first differences; nothing where no configurations were given."""
     if found is None:
         return []
-    lines = wrapped("Config", found.sentence)
+    lines = wrapped(fact("label.config"), found.said)
     differing = [(part, one) for part in found.parts for one in part.shown]
     differing.sort(key=lambda pair: (pair[0].part == "random", pair[1].level != "error"))
-    untold = [pair for pair in differing if pair[1].sentence not in found.sentence]
+    told_of = set(within(found.said))
+    untold = [pair for pair in differing if not told_of.intersection(pair[1].said)]
     for part, one in untold[:_SHOWN]:
-        lines += wrapped(one.level.capitalize(), f"{part.part}: {one.sentence}")
+        label = fact("label.error") if one.level == "error" else fact("label.warning")
+        lines += wrapped(label, fact("configuration.of_part", part=part.part, what=list(one.said)))
     told = len(differing) - len(untold[_SHOWN:])
     more = sum(part.differences for part in found.parts) - told
     if more > 0:
-        lines.append(f"          and {more:,} more")
+        lines += wrapped("", fact("verdict.more", count=more))
     return lines
 
 
 def configuration_json(found: Configuration | None) -> dict[str, Any] | None:
     """The same for a program, as docs/verdict.md describes it."""
-    return None if found is None else asdict(found)
+    if found is None:
+        return None
+    parts = [
+        _said(one) | {"shown": [_said(difference) for difference in one.shown]}
+        for one in found.parts
+    ]
+    return _said(found) | {"parts": parts}
+
+
+def _said(one: Configuration | ConfigurationPart | ConfigurationDifference) -> dict[str, Any]:
+    told = dict(vars(one))
+    said = told.pop("said")
+    return told | {"sentence": tell(said, ENGLISH), "facts": plain(said)}
 
 
 def configuration_section(found: Configuration | None) -> str:
-    """A heading, the sentence and a table in HTML; empty where no configurations were given."""
+    """A heading, the conclusion and a table in HTML; empty where no configurations were given."""
     if found is None:
         return ""
     rows = "".join(
@@ -47,7 +66,7 @@ def configuration_section(found: Configuration | None) -> str:
     more = sum(part.differences - len(part.shown) for part in found.parts)
     head = "".join(f"<th>{one}</th>" for one in ("", "part", "name", "debug", "reference"))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    section = f"<h2>Configurations</h2><p>{html.escape(found.sentence)}</p>"
+    section = f"<h2>Configurations</h2><p>{html.escape(tell(found.said))}</p>"
     section += f'<div class="wide">{table}</div>' if rows else ""
     return section + (f"<p>and {more:,} more</p>" if more else "")
 

@@ -16,7 +16,8 @@ from msprobe_builder.export.configuration import configuration_section
 from msprobe_builder.export.report_content import Content, Finding
 from msprobe_builder.export.report_picture import picture
 from msprobe_builder.export.report_words import facts, metric_words, reason_words, side_words
-from msprobe_builder.export.verdict import older, outcome, size_words
+from msprobe_builder.export.verdict import older, outcome, size_fact
+from msprobe_builder.facts.wording import tell
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #1b1b1f; --soft: #55555e; --line: #c9c9d1; --back: #fff;
@@ -96,21 +97,21 @@ def _verdict(verdict: Verdict | None) -> str:
             one.step,
             one.rank,
             side_words(one.side),
-            one.called,
+            tell(one.called),
             one.source,
-            one.evidence,
+            tell(one.facts),
         )
         for one in verdict.suspects[:_SUSPECTS]
     ]
     head = ("strength", "step", "rank", "side", "node", "source", "evidence")
     return (
-        f"<h2>Verdict: {_escape(verdict.conclusion)}</h2><p>{_escape(verdict.sentence)}</p>"
+        f"<h2>Verdict: {_escape(verdict.conclusion)}</h2><p>{_escape(tell(verdict.said))}</p>"
         f"{_older(verdict)}{_table(head, rows) if rows else ''}{_next(verdict)}"
     )
 
 
 def _older(verdict: Verdict) -> str:
-    return f"<p><b>{_escape(older(verdict.changed))}</b></p>" if verdict.changed else ""
+    return f"<p><b>{_escape(tell(older(verdict.changed)))}</b></p>" if verdict.changed else ""
 
 
 def _next(verdict: Verdict) -> str:
@@ -118,11 +119,11 @@ def _next(verdict: Verdict) -> str:
     proposal = verdict.next_dump
     if proposal is None:
         return ""
-    size = size_words(proposal)
+    size = size_fact(proposal)
     config = json.dumps(proposal.get("config"), indent=2)
     return (
         f"<h2>What to record next</h2><p>In both runs, each into a folder of its own"
-        f"{f', {size} of each' if size else ''}. {_escape(str(proposal.get('remark') or ''))}</p>"
+        f"{f', {tell(size)} of each' if size else ''}. {_escape(tell(verdict.remark))}</p>"
         f"<pre>{_escape(config)}</pre>"
     )
 
@@ -137,7 +138,7 @@ def _lead(content: Content, colours: dict[str, str]) -> str:
         return f"{_verdict(content.verdict)}{place}{tensors}"
     said = ""
     if content.verdict is not None:
-        sentence = f"<p>{_escape(content.verdict.sentence)}</p>"
+        sentence = f"<p>{_escape(tell(content.verdict.said))}</p>"
         said = f"{sentence}{_older(content.verdict)}{_next(content.verdict)}"
     if suspects:
         return f"<h2>The first wrong node</h2>{said}{place}{''.join(suspects)}"
@@ -160,7 +161,7 @@ def _coverage(content: Content) -> str:
 def _overview(content: Content, colours: dict[str, str]) -> str:
     rows: list[Sequence[Cell]] = []
     places = content.verdict.places if content.verdict is not None else ()
-    told = {(one.step, one.rank): outcome(one) for one in places}
+    told = {(one.step, one.rank): tell(outcome(one)) for one in places}
     for graph in content.places:
         own = told.get((graph.step, graph.rank), "") if graph.side == 0 else ""
         grade = _grade(_COUNTS[graph.worst], colours)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,73 +14,72 @@ from msprobe_builder.database.read.configuration import Configuration
 from msprobe_builder.database.read.verdict import PlaceVerdict, Suspect, Verdict
 from msprobe_builder.export.configuration import configuration_json
 from msprobe_builder.export.wrapped import wrapped
+from msprobe_builder.facts.fact import Fact, fact, plain
+from msprobe_builder.facts.wording import ENGLISH, tell
 
 _SHOWN = 5
 _SHOWN_STEPS = 6
+NOTHING_COMPARED = fact("cannot_tell.nothing_compared")
 _WEIGHTS = "weights"  # cause of those that differ together
 
 
 def verdict_lines(verdict: Verdict, database: Path) -> list[str]:
-    """The sentence, each step, the other suspects and what to record next."""
-    lines = wrapped("Verdict", f"{verdict.conclusion}. {verdict.sentence}")
+    """What is said of the whole, each step, the other suspects and what to record next."""
+    conclusion = fact("verdict.conclusion", conclusion=conclusion_fact(verdict.conclusion))
+    lines = wrapped(fact("label.verdict"), [conclusion, *verdict.said])
     if verdict.changed:
-        lines += wrapped("Older", older(verdict.changed))
+        lines += wrapped(fact("label.older"), older(verdict.changed))
     if len(verdict.places) > 1 and verdict.suspects:
-        lines += wrapped("Steps", " ".join(_steps(verdict)))
+        lines += wrapped(fact("label.steps"), _steps(verdict))
     calls = _calls(verdict.suspects)
     for alike in calls[1:_SHOWN]:
         one = alike[0]
-        place = f"{_where(alike)}: " if len(verdict.places) > 1 else ""
-        side = " of the reference" if one.side == SIDES[1] else ""
-        source = f" ({one.source})" if one.source else ""
-        others = ""
+        name = fact("accused.of_reference", name=one.called) if one.side == SIDES[1] else one.called
+        if len(verdict.places) > 1:
+            name = fact("verdict.at_place", where=_where(alike), name=name)
+        source = fact("accused.source", line=one.source) if one.source else None
+        told = [fact("verdict.suspect", name=name, source=source), *one.facts]
         if one.cause == _WEIGHTS and len(alike) > 1:
-            others = f" {len(alike) - 1:,} more show such weights."
-        lines += wrapped(
-            one.strength.capitalize(), f"{place}{one.called}{side}{source}: {one.evidence}{others}"
-        )
+            told.append(fact("verdict.more_weights", count=len(alike) - 1))
+        lines += wrapped(fact("label.strong" if one.strength == "strong" else "label.weak"), told)
     more = len(calls) - _SHOWN
     if more > 0:
-        lines.append(f"          and {more:,} more")
+        lines += wrapped("", fact("verdict.more", count=more))
     command = verdict.suspects[0].command if verdict.suspects else None
     if command is not None and verdict.suspects[0].check is None:
-        lines += wrapped("Check", f"is the operator itself wrong? {command}")
+        lines += wrapped(fact("label.check"), fact("verdict.check", command=command))
     if verdict.next_dump is not None:
-        lines += _next(verdict.next_dump, database)
+        lines += _next(verdict, verdict.next_dump, database)
         check = operator_check(verdict)
         if check is not None:
-            lines += wrapped("Then", f"and run its calls again: {check}")
+            lines += wrapped(fact("label.then"), fact("verdict.then", command=check))
     return lines
 
 
-def older(changed: int) -> str:
+def conclusion_fact(conclusion: str) -> Fact:
+    """What a conclusion is called."""
+    if conclusion == "fault":
+        return fact("conclusion.fault")
+    return fact("conclusion.clean" if conclusion == "clean" else "conclusion.undecided")
+
+
+def older(changed: int) -> Fact:
     """What to do where the verdict does not know all matches."""
-    many = f"{changed:,} matches were" if changed > 1 else "1 match was"
-    return (
-        f"{many} made or ended by hand since. Write all of them with msprobe-build verify FILE"
-        " --save-matches OUT.json and build again with --match-file OUT.json, so that the verdict"
-        " knows them."
-    )
+    return fact("verdict.older", count=changed)
 
 
-def _next(proposal: dict[str, Any], database: Path) -> list[str]:
-    about = f"{size_words(proposal)} " if size_words(proposal) else ""
-    remark = f" {proposal['remark']}" if proposal.get("remark") else ""
+def _next(verdict: Verdict, proposal: dict[str, Any], database: Path) -> list[str]:
+    size = size_fact(proposal)
+    about = None if size is None else fact("verdict.record_size", size=size)
+    config = json.dumps(proposal.get("config"))
     file = shlex.quote(printable(str(database)))
     return [
         *wrapped(
-            "Next",
-            f"record {about}in both runs, each into a folder of its own, with"
-            f" {json.dumps(proposal.get('config'))}{remark}",
+            fact("label.next"),
+            [fact("verdict.record", size=about, config=config), *verdict.remark],
         ),
-        *wrapped("", f"as a file: msprobe-build verdict {file} --next-config config.json"),
+        *wrapped("", fact("verdict.as_file", file=file)),
     ]
-
-
-def size_words(proposal: dict[str, Any]) -> str:
-    """How much the next dump takes; empty where nobody knows."""
-    size = proposal.get("expected_bytes")
-    return "" if size is None else _size(size)
 
 
 def _calls(suspects: Sequence[Suspect]) -> list[list[Suspect]]:
@@ -93,53 +91,53 @@ def _calls(suspects: Sequence[Suspect]) -> list[list[Suspect]]:
     return list(found.values())
 
 
-def _where(alike: Sequence[Suspect]) -> str:
+def _where(alike: Sequence[Suspect]) -> Fact:
     """``step 0 rank 1``, or all those that show the same call."""
-    steps = sorted({one.step for one in alike})
-    ranks = sorted({one.rank for one in alike})
-    return f"{_numbered('step', steps)} {_numbered('rank', ranks)}"
+    steps = fact("numbered.step", **_numbered({one.step for one in alike}))
+    ranks = fact("numbered.rank", **_numbered({one.rank for one in alike}))
+    return fact("step_and_rank", steps=steps, ranks=ranks)
 
 
-def _steps(verdict: Verdict) -> list[str]:
+def _steps(verdict: Verdict) -> list[Fact]:
     """What became of each step, by ranks where they do not agree."""
     first = verdict.first_bad_step
-    told = [] if first is None else [f"First bad: step {first}."]
+    told = [] if first is None else [fact("verdict.first_bad", step=first)]
     steps = sorted({place.step for place in verdict.places})
     for step in steps[:_SHOWN_STEPS]:
-        ranks: dict[str, list[int]] = {}
+        ranks: dict[Fact, list[int]] = {}
         for place in verdict.places:
             if place.step == step:
                 ranks.setdefault(outcome(place), []).append(place.rank)
         total = sum(map(len, ranks.values()))
         parts = [_of_ranks(word, those, total) for word, those in ranks.items()]
-        told.append(f"Step {step}: {'; '.join(parts)}.")
+        told.append(fact("verdict.step", step=step, outcomes=parts))
     more = len(steps) - _SHOWN_STEPS
-    return [*told, f"And {more:,} more."] if more > 0 else told
+    return [*told, fact("verdict.more_steps", count=more)] if more > 0 else told
 
 
-def outcome(place: PlaceVerdict) -> str:
+def outcome(place: PlaceVerdict) -> Fact:
     """In a word or three what became of a step and rank."""
-    return "follows from elsewhere" if place.follows else place.conclusion
+    return fact("conclusion.follows") if place.follows else conclusion_fact(place.conclusion)
 
 
-def _of_ranks(word: str, ranks: Sequence[int], total: int) -> str:
+def _of_ranks(word: Fact, ranks: Sequence[int], total: int) -> Fact:
     if total == 1:
         return word
-    return (
-        f"{word} on {f'all {total:,} ranks' if len(ranks) == total else _numbered('rank', ranks)}"
-    )
+    if len(ranks) == total:
+        return fact("verdict.on_all", outcome=word, total=total)
+    return fact("verdict.on_ranks", outcome=word, ranks=fact("numbered.rank", **_numbered(ranks)))
 
 
-def _numbered(word: str, numbers: Sequence[int]) -> str:
-    """``ranks 0-3, 5``: sorted numbers, runs of them as their ends."""
+def _numbered(numbers: Iterable[int]) -> dict[str, int | list[str]]:
+    """How many numbers there are, and them, runs as their ends: ``0-3``, ``5``."""
     runs: list[list[int]] = []
-    for number in numbers:
+    for number in sorted(numbers):
         if runs and number == runs[-1][-1] + 1:
             runs[-1][1:] = [number]
         else:
             runs.append([number])
-    shown = ", ".join("-".join(map(str, run)) for run in runs)
-    return f"{word}{'s' if len(numbers) > 1 else ''} {shown}"
+    count = len(set(numbers))
+    return {"count": count, "numbers": ["-".join(map(str, run)) for run in runs]}
 
 
 def operator_check(verdict: Verdict) -> str | None:
@@ -153,11 +151,13 @@ def operator_check(verdict: Verdict) -> str | None:
 
 
 def verdict_json(verdict: Verdict | None, configuration: Configuration | None) -> dict[str, Any]:
-    """The verdict as docs/verdict.md describes it."""
+    """The verdict as docs/verdict.md describes it: facts, and each in English."""
     if verdict is None:
+        said = [NOTHING_COMPARED]
         return {
             "conclusion": "undecided",
-            "sentence": "Cannot tell, because nothing was compared.",
+            "sentence": tell(said, ENGLISH),
+            "facts": plain(said),
             "compared": 0,
             "matches_changed": 0,
             "first_bad_step": None,
@@ -169,32 +169,60 @@ def verdict_json(verdict: Verdict | None, configuration: Configuration | None) -
         }
     return {
         "conclusion": verdict.conclusion,
-        "sentence": verdict.sentence,
+        "sentence": tell(verdict.said, ENGLISH),
+        "facts": plain(verdict.said),
         "compared": verdict.compared,
         "matches_changed": verdict.changed,
         "first_bad_step": verdict.first_bad_step,
         "suspects": [_suspect_json(one) for one in verdict.suspects],
-        "places": [asdict(one) for one in verdict.places],
-        "next_dump": verdict.next_dump,
+        "places": [_place_json(one) for one in verdict.places],
+        "next_dump": _next_json(verdict),
         "operator_check": operator_check(verdict),
         "configuration": configuration_json(configuration),
     }
 
 
+def _place_json(one: PlaceVerdict) -> dict[str, Any]:
+    return {
+        "step": one.step,
+        "rank": one.rank,
+        "conclusion": one.conclusion,
+        "sentence": tell(one.said, ENGLISH),
+        "facts": plain(one.said),
+    }
+
+
+def _next_json(verdict: Verdict) -> dict[str, Any] | None:
+    if verdict.next_dump is None:
+        return None
+    return verdict.next_dump | {
+        "remark": tell(verdict.remark, ENGLISH) or None,
+        "remark_facts": plain(verdict.remark),
+    }
+
+
 def _suspect_json(one: Suspect) -> dict[str, Any]:
     """``fault`` tells whether the node itself is to blame, or only shows what nobody recorded."""
-    told = asdict(one)
+    told = dict(vars(one))
+    facts = told.pop("facts")
     del told["is_of_torch"]
     return {
         **told,
+        "evidence": tell(facts, ENGLISH),
+        "facts": plain(facts),
         "fault": "before" if one.is_unrecorded else "in",
         "ranks": list(one.ranks),
     }
 
 
-def _size(size: float) -> str:
+def size_fact(proposal: dict[str, Any]) -> Fact | None:
+    """How much the next dump takes; None where nobody knows."""
+    size = proposal.get("expected_bytes")
+    if size is None:
+        return None
     for unit in ("bytes", "kB", "MB", "GB"):
         if size < 1000:
-            return f"about {size:.{0 if size >= 10 or unit == 'bytes' else 1}f} {unit}"
+            digits = 0 if size >= 10 or unit == "bytes" else 1
+            return fact("size.about", size=f"{size:.{digits}f}", unit=unit)
         size /= 1000
-    return f"about {size:,.0f} TB"
+    return fact("size.about", size=f"{size:,.0f}", unit="TB")

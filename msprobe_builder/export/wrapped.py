@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-import textwrap
+import re
+import unicodedata
 
 from msprobe_builder.base.printable import printable
+from msprobe_builder.facts.fact import Argument
+from msprobe_builder.facts.wording import tell
 
 _WIDTH = 100
+_TITLE = 10
+# Chinese may go on in the next line behind each of its signs, but for what ends a clause.
+_SIGN = r"[\u2e80-\u2fff\u3003-\u9fff]"
+_PIECE = re.compile(rf"\s*(?:{_SIGN}|[^\s\u2e80-\u2fff\u3003-\u9fff]+)")
 
 
-def wrapped(title: str, text: str) -> list[str]:
-    """Lines behind a title of at most 9 characters, with nothing that moves the cursor."""
-    shown = " ".join(map(printable, text.split()))
-    lines = textwrap.wrap(shown, _WIDTH - 10, break_long_words=False, break_on_hyphens=False)
-    return [f"{title if not number else '':<9} {line}" for number, line in enumerate(lines)]
+def wrapped(title: Argument, said: Argument) -> list[str]:
+    """Lines behind a title of at most 9 columns, with nothing that moves the cursor."""
+    shown = " ".join(map(printable, tell(said).split()))
+    lines = [""]
+    for piece in _PIECE.findall(shown):
+        if width(lines[-1]) + width(piece) > _WIDTH - _TITLE:
+            lines.append(piece.lstrip())
+        else:
+            lines[-1] += piece
+    return [f"{titled(title if not number else '')}{line}" for number, line in enumerate(lines)]
+
+
+def titled(title: Argument) -> str:
+    """A title as the first columns of a line."""
+    word = tell(title)
+    return word + " " * max(1, _TITLE - width(word))
+
+
+def width(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    return sum(2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text)

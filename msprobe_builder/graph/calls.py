@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.names import Direction, Kind, Name, parse_gradients
+from msprobe_builder.dump.names import (
+    MODULE_PREFIXES,
+    Direction,
+    Kind,
+    Name,
+    parse_gradients,
+)
+from msprobe_builder.operators import questions
+from msprobe_builder.operators.operator import Kind as OperatorKind
+from msprobe_builder.operators.operator import Operator
+from msprobe_builder.operators.table import operator_of
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
-
-
-def operator_of(stem: str) -> str:
-    """The bare word of an operator: ``Tensor.__radd__`` and ``Torch.radd_`` are ``radd``."""
-    return stem.rpartition(".")[2].strip("_")
 
 
 @dataclass(frozen=True)
@@ -55,14 +60,18 @@ class Calls:
         return int(np.flatnonzero(passes).max(initial=0))
 
     @cached_property
-    def _operators(self) -> list[str]:
-        """The operator of each stem."""
+    def operators(self) -> list[Operator]:
+        """The operator of each stem, of modules as well."""
         return [operator_of(stem) for stem in self.stems]
 
-    def are(self, operators: Collection[str]) -> Bool:
-        """Calls of one of these operators."""
-        known = np.array([one in operators for one in self._operators], dtype=bool)
-        return np.asarray(known[self.stem] & self.is_api)
+    def do(self, question: questions.Question) -> Bool:
+        """Calls and modules of whose operator the answer is yes."""
+        known = np.array([question(one) for one in self.operators], dtype=bool)
+        return np.asarray(known[self.stem])
+
+    def are(self, question: questions.Question) -> Bool:
+        """The same of calls that are no modules."""
+        return self.do(question) & self.is_api
 
     @cached_property
     def twin(self) -> Int:
@@ -100,27 +109,23 @@ def calls_of(names: Sequence[Name]) -> Calls:
 def operations(calls: Calls) -> Int:
     """A number for the operator, or class of modules, and the direction of each node."""
     numbers: dict[str, int] = {}
-    operator = calls.of_stems(lambda stem: numbers.setdefault(operator_of(stem), len(numbers)))
+    operator = calls.of_stems(lambda stem: numbers.setdefault(_spelt(stem), len(numbers)))
     return np.asarray(operator * len(Direction) + calls.direction)
 
 
-# Views and copies: what comes out went in.
-_CARRIES = frozenset(
-    "view reshape transpose t permute contiguous clone detach to float half bfloat16 double type "
-    "expand expand_as squeeze unsqueeze flatten unflatten chunk split unbind getitem narrow select "
-    "movedim swapaxes view_as reshape_as identity requires_grad repeat repeat_interleave flip roll "
-    "masked_fill where index_select gather embedding cpu cuda npu triu tril type_as neg".split()
-)
+def _spelt(stem: str) -> str:
+    is_module = stem.partition(".")[0] in MODULE_PREFIXES
+    return stem.rpartition(".")[2] if is_module else operator_of(stem).name
 
 
 def carries(calls: Calls) -> Bool:
     """Calls that hand on numbers they were given, at other places or in another type."""
-    return calls.are(_CARRIES)
+    return calls.are(questions.carries)
 
 
 def communicates(stem: str) -> bool:
-    """Whether a call talks to other ranks; Megatron's functions around collectives are …Region."""
-    return stem.startswith(("Distributed.", "MintDistributed.")) or stem.endswith("ParallelRegion")
+    """Whether a call talks to other ranks."""
+    return operator_of(stem).kind is OperatorKind.COLLECTIVE
 
 
 def has_own_gradient(stem: str) -> bool:

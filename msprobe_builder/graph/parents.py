@@ -21,6 +21,7 @@ from msprobe_builder.dump.names import (
     parse_name,
 )
 from msprobe_builder.dump.read import Dump
+from msprobe_builder.facts.fact import fact
 
 # A parent of None is the root.
 Parents = dict[str, str | None]
@@ -69,8 +70,7 @@ def _add_missing_parents(parents: Parents, names: dict[str, Name]) -> list[Diagn
         "warning",
         "parent_not_recorded",
         list(missing),
-        "Calls are named as parents without an entry of their own in construct.json; "
-        "each was placed below the nearest recorded module on its path.",
+        fact("note.not_in_construct_as_parents"),
     )
 
 
@@ -92,8 +92,7 @@ def _add_unplaced_records(parents: Parents, names: dict[str, Name], dump: Dump) 
         "warning",
         "call_not_in_construct",
         unplaced,
-        "Calls are recorded in dump.json but not in construct.json; each was placed below the "
-        "nearest recorded module on its path, else below the root.",
+        fact("note.no_entry_in_construct"),
     )
 
 
@@ -224,8 +223,7 @@ def _release_from_open_backward(
         "info",
         "released_from_backward",
         released,
-        "Calls of a later forward pass were recorded inside a backward module whose hook never "
-        "fired; they were moved to where the earlier passes stand.",
+        fact("note.moved_to_earlier_passes"),
     )
 
 
@@ -310,6 +308,5 @@ def _break_cycles(parents: Parents) -> list[Diagnostic]:
         "warning",
         "cycle",
         cut,
-        "Calls are recorded as being inside themselves; each cycle was cut at its first call, "
-        "which was placed below the root.",
+        fact("note.cycles_cut"),
     )

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import Disagreement
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.words import statistics
 from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.parameter_table import ParameterTable
 
@@ -37,26 +39,21 @@ class Apart(NamedTuple):
     difference: float
     suspect: int | None = None
     is_origin: bool = True
-    note: str = ""
+    note: Fact | None = None
     is_from_others: bool = False
     whole: tuple[float, float, float, float] | None = None
 
 
-def in_words(several: Sequence[Apart]) -> str:
-    """What a recipe says of ranks that differ: whose value, what it is, and who is suspected."""
-    return "; ".join(map(_one_in_words, several))
-
-
-def _one_in_words(one: Apart) -> str:
-    names = ("max", "min", "mean", "norm")
-    values = ", ".join(f"{name} {v:.9g}" for name, v in zip(names, one.statistics, strict=True))
+def told_of_apart(one: Apart) -> Fact:
+    """Whose value differs, what it is, and who is suspected."""
+    values, note = statistics(one.statistics), one.note
     if one.kind is Disagreement.SHARE:
-        why = f" ({one.note})" if one.note else ""
-        return f"the part of rank {one.rank} is not what the reference has there{why}: {values}"
-    where = "the stage of " if one.kind is Disagreement.STAGE else ""
-    note = f", {one.note}" if one.note else ""
-    told = f", rank {one.suspect} is off" if one.suspect is not None else ""
-    return f"{where}rank {one.rank} has {values}{note}{told}"
+        note = note and fact("apart.share_note", note=note)
+        return fact("apart.share", rank=one.rank, note=note, values=values)
+    note = note and fact("apart.note", note=note)
+    off = None if one.suspect is None else fact("apart.suspect", rank=one.suspect)
+    code = "apart.stage" if one.kind is Disagreement.STAGE else "apart.replica"
+    return fact(code, rank=one.rank, values=values, note=note, suspect=off)
 
 
 class Shares(NamedTuple):
@@ -72,12 +69,12 @@ class Factors(NamedTuple):
 
     of_ranks: tuple[tuple[str, tuple[int, ...]], ...]
 
-    def in_words(self) -> str:
+    def told(self) -> list[Fact]:
         """Which ranks give which."""
-        return " and ".join(
-            f"{value} on rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
+        return [
+            fact("value_on_ranks", value=value, count=len(ranks), ranks=ranks)
             for value, ranks in self.of_ranks
-        )
+        ]
 
 
 class NumberOf(IntEnum):

@@ -23,6 +23,7 @@ from msprobe_builder.dump.names import (
     parse_name,
 )
 from msprobe_builder.dump.read import Dump
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.call_names import ParsedNames, WrittenNames
 from msprobe_builder.graph.calls import Calls, calls_of
 from msprobe_builder.graph.micro_steps import count_rounds
@@ -71,8 +72,7 @@ def build_tree(dump: Dump) -> tuple[Tree, list[Diagnostic]]:
             "info",
             "call_without_record",
             [name for name in without_record if name not in ("optimizer", "clip_grad")],
-            "Calls are in the hierarchy but have no record in dump.json; "
-            "they are shown without tensors.",
+            fact("note.without_record"),
         )
     children = _children(parents)
     _group_apis(children, parsed, taken=parents)
@@ -128,8 +128,7 @@ def _hang_gradients(parents: Parents, parsed: dict[str, Name], dump: Dump) -> li
         "info",
         "gradient_without_backward",
         homeless,
-        "Parameter gradients belong to modules without a recorded backward call; they were placed "
-        "below the nearest enclosing backward call, else below the root.",
+        fact("note.gradients_placed"),
     )
 
 
@@ -240,14 +239,6 @@ def _micro_steps(
         else:
             result[index] = result[parent[index]]
     return result, count
-
-
-def operator_mask(tree: Tree, operators: frozenset[str]) -> NDArray[np.bool_]:
-    """Whether each node is a call of one of ``operators``, which are bare names."""
-    calls = tree.calls
-    return np.asarray(
-        calls.is_api & (calls.of_stems(lambda stem: stem.rpartition(".")[2] in operators) == 1)
-    )
 
 
 def is_outside_of_modules(tree: Tree, node: int) -> bool:

@@ -13,18 +13,13 @@ from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.options import DEFAULT_OPTIONS
 from msprobe_builder.base.publish import file_name, published, reserve
 from msprobe_builder.database.write.imported import complete_import
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.importers.reference_rows import ReferenceFile, read_reference
 from msprobe_builder.pipeline.build import BuildResult, build
 from msprobe_builder.pipeline.config import BuildConfig
 
-_IMPORTED = (
-    "Read from a database of another tool: hierarchy and errors were made again of what it holds,"
-    " statistics as it rounded them; its matches were kept."
-)
-_NO_REAL_DATA = (
-    "The file was a comparison of real data, of which it holds no tensors; the statistics were"
-    " compared instead."
-)
+_IMPORTED = fact("note.imported")
+_NO_REAL_DATA = fact("note.imported_real_data")
 
 
 def import_reference(source: Path, output: Path) -> BuildResult:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.link.calls import Call
 from msprobe_builder.link.pairing import Link, pair_calls
 
@@ -33,22 +34,22 @@ def link_ranks(calls: list[Call], ranks: Sequence[int], side: int, step: int) ->
     reports = (
         (
             "warning",
-            "What a rank received is not what the other rank sent.",
+            fact("note.link_data_differs"),
             [f"{_call(link.call)} and {_call(link.partner)}" for link in differing],
         ),
         (
             "warning",
-            "Communication calls have no counterpart on a rank that should take part.",
+            fact("note.link_without_counterpart"),
             _names(found.unmatched),
         ),
         (
             "info",
-            "Communication calls involve ranks that are not in the dump.",
+            fact("note.link_ranks_absent"),
             _names(found.absent),
         ),
         (
             "info",
-            "Communication calls do not say which rank they address.",
+            fact("note.link_unreadable"),
             _names(found.unreadable),
         ),
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-PREFIXES = frozenset({"Distributed", "MintDistributed"})
+from msprobe_builder.operators.prefixes import COLLECTIVES
 
 
 class Pattern(Enum):
@@ -145,7 +145,7 @@ _UNKNOWN = Function(Pattern.ALL, ())
 def function_of(stem: str) -> tuple[str, Function] | None:
     """Name and signature of the call with this stem, None when it is no communication."""
     prefix, _, name = stem.partition(".")
-    if prefix not in PREFIXES:
+    if prefix not in COLLECTIVES:
         return None
     return name, FUNCTIONS.get(name, _UNKNOWN)
 

@@ -23,7 +23,7 @@ from msprobe_builder.match.explain import Demands, Found, explain
 from msprobe_builder.match.matching import Alignment, Group, Matching, ValuePair, inverse
 from msprobe_builder.match.nearest import View
 from msprobe_builder.match.outline import Outline, outline_of
-from msprobe_builder.match.places import operator_of
+from msprobe_builder.operators.table import operator_of
 
 Int = NDArray[np.int64]
 
@@ -84,7 +84,7 @@ def match_nodes(
     known = _Known(left, right, namesake, fixed, match_exact(left, right, namesake, fixed))
     if options.layer_mapping or options.layer_mapping_file is not None:
         operation = operations(
-            left, right, operator_of if _across_frameworks(npu, bench, texts) else None
+            left, right, _operator if _across_frameworks(npu, bench, texts) else None
         )
         outcome = _by_layer(known, operation, options.layer_mapping_file)
     else:
@@ -248,3 +248,7 @@ def _across_frameworks(npu: Side, bench: Side, texts: Texts) -> bool:
 
 def _module_prefixes(tree: Tree) -> set[str]:
     return {stem.partition(".")[0] for stem in tree.calls.stems} & MODULE_PREFIXES
+
+
+def _operator(stem: str) -> str:
+    return operator_of(stem).name

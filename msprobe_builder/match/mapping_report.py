@@ -6,6 +6,7 @@ import difflib
 from collections import defaultdict
 
 from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.match.mapping import Layers, Mapped
 from msprobe_builder.match.path_tree import PathTree
 from msprobe_builder.match.places import Path
@@ -21,7 +22,7 @@ def report_rules(rules: Rules, mapped: Mapped) -> list[Diagnostic]:
         for path, number in translation.applied:
             reached[number].add(path)
     if not rules.rules:
-        message = f"{rules.file} holds no rules: layers are matched under their own names."
+        message = fact("note.mapping_empty", file=str(rules.file))
         return [Diagnostic("warning", "mapping_empty", message, str(rules.file))]
     known = PathTree(bench.paths())
     leading = {number for number, paths in reached.items() if any(path in known for path in paths)}
@@ -34,7 +35,8 @@ def report_rules(rules: Rules, mapped: Mapped) -> list[Diagnostic]:
         if number not in reached:
             found.append(_about_rule(rules, rule, "mapping_rule_unused", _why_unused(rule, npu)))
         elif number in failing:
-            problem = f"it leads to '{'.'.join(min(reached[number]))}', which bench does not have"
+            target = ".".join(min(reached[number]))
+            problem = fact("mapping_problem.no_target", path=target)
             found.append(_about_rule(rules, rule, "mapping_rule_without_target", problem))
     return found + _clashes(rules, mapped)
 
@@ -58,48 +60,50 @@ def _reversed(
     is_better = failing <= leading and len(leading) > len(fit_here)
     if not (is_better if is_any_reached else fitting):
         return []
-    fits = (
-        f"{len(failing)} of its {count} rules do not fit npu to bench, and all of them would"
-        if is_any_reached
-        else f"none of its rules fits npu to bench, but {len(fitting)} would"
-    )
-    message = (
-        f"{rules.file}: {fits} fit bench to npu; swap npu_path and bench_path in compare.json, or"
-        " the two sides of each rule."
-    )
-    return [Diagnostic("warning", "mapping_reversed", message, str(rules.file))]
+    file = str(rules.file)
+    if is_any_reached:
+        said = fact("note.mapping_reversed", file=file, failing=len(failing), count=count)
+    else:
+        said = fact("note.mapping_all_reversed", file=file, fitting=len(fitting))
+    return [Diagnostic("warning", "mapping_reversed", said, file)]
 
 
-def _why_unused(rule: Rule, npu: Layers) -> str:
+def _why_unused(rule: Rule, npu: Layers) -> Fact:
     names = set().union(*npu.classes.values(), {TOP_LAYER})
     if rule.owner in names:
-        return f"no module of class '{rule.owner}' has '{'.'.join(rule.npu)}' below it in npu"
+        return fact("mapping_problem.not_below", owner=rule.owner, path=".".join(rule.npu))
     near = difflib.get_close_matches(rule.owner, names, n=1)
-    hint = f" (the nearest is '{near[0]}')" if near else ""
-    return f"npu has no module of class '{rule.owner}'{hint}"
+    nearest = fact("mapping_problem.nearest", name=near[0]) if near else None
+    return fact("mapping_problem.no_class", owner=rule.owner, nearest=nearest)
 
 
 def _clashes(rules: Rules, mapped: Mapped) -> list[Diagnostic]:
     """One diagnostic per set of rules that leads two layers to one place."""
-    groups: dict[tuple[int, ...], dict[str, None]] = defaultdict(dict)
+    groups: dict[tuple[int, ...], dict[tuple[str, ...], None]] = defaultdict(dict)
     for clash in mapped.clashes:
         applied = [mapped.translations[path].applied for path in (clash.taken_by, clash.lost_by)]
         numbers = sorted({steps[-1][1] for steps in applied if steps})
-        text = " and ".join(f"'{'.'.join(path)}'" for path in (clash.taken_by, clash.lost_by))
-        groups[tuple(numbers)][f"{text} both lead to '{'.'.join(clash.bench)}'"] = None
+        paths = clash.taken_by, clash.lost_by, clash.bench
+        groups[tuple(numbers)][tuple(map(".".join, paths))] = None
     found = []
-    for key, texts in groups.items():
-        lines = [str(rules.rules[number].line) for number in key]
-        where = f"line {lines[0]}" if len(lines) == 1 else f"lines {' and '.join(lines)}"
-        message = (
-            f"{rules.file}, {where}: {next(iter(texts))}; the first was matched, the other is left."
+    for key, clashes in groups.items():
+        lines = [rules.rules[number].line for number in key]
+        first, second, target = next(iter(clashes))
+        message = fact(
+            "note.mapping_clash",
+            file=str(rules.file),
+            count=len(lines),
+            lines=lines,
+            first=first,
+            second=second,
+            target=target,
         )
         code = "mapping_rule_ambiguous"
         subject = str(rules.rules[key[0]]) if key else str(rules.file)
-        found.append(Diagnostic("warning", code, message, subject, len(texts)))
+        found.append(Diagnostic("warning", code, message, subject, len(clashes)))
     return found
 
 
-def _about_rule(rules: Rules, rule: Rule, code: str, problem: str) -> Diagnostic:
-    message = f"{rules.file}, line {rule.line}: {problem}."
+def _about_rule(rules: Rules, rule: Rule, code: str, problem: Fact) -> Diagnostic:
+    message = fact("note.mapping_rule", file=str(rules.file), line=rule.line, problem=problem)
     return Diagnostic("warning", code, message, str(rule))

@@ -16,6 +16,7 @@ from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.printable import printable
 from msprobe_builder.base.texts import is_text
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.files.text_files import distinct_keys, read_text_file
 from msprobe_builder.graph.tree import Tree
 
@@ -146,18 +147,18 @@ def apply_pairs(
         first, second, _ = as_known(pair, left.__contains__, right.__contains__)
         i, j = left.get(first, -1), right.get(second, -1)
         if i < 0:
-            problem = "npu has no node of this name"
+            problem = fact("match_problem.no_npu_node")
         elif j < 0:
-            problem = f"bench has no node {second}"
+            problem = fact("match_problem.no_bench_node", name=second)
         elif (i == 0) != (j == 0):
-            problem = f"the root matches the root, not {second if i == 0 else first}"
+            problem = fact("match_problem.root", name=second if i == 0 else first)
         elif partner[i] >= 0:
-            problem = f"an earlier pair matches this node with {bench.names[partner[i]]}"
+            problem = fact("match_problem.node_taken", name=bench.names[partner[i]])
         elif j in taken:
-            problem = f"an earlier pair matches {second} with {taken[j]}"
+            problem = fact("match_problem.partner_taken", name=second, other=taken[j])
         else:
             partner[i], taken[j] = j, first
             continue
-        message = f"A chosen match with {second} was left out: {problem}."
+        message = fact("note.match_not_applied", name=second, why=problem)
         found.append(Diagnostic("warning", "match_not_applied", message, first))
     return partner, found

@@ -8,10 +8,6 @@ from msprobe_builder.dump.names import Direction, Kind, Name, parse_gradients
 
 Path = tuple[str, ...]
 
-# What calls of the frameworks' functions begin with; methods and collectives stay apart.
-_METHOD_PREFIXES = frozenset({"Tensor"})
-_COLLECTIVE_PREFIXES = frozenset({"Distributed", "MintDistributed"})
-
 
 class Place(NamedTuple):
     """A module call without its class: ``Module.a.b.Linear.forward.1`` is call 1 at ``a.b``."""
@@ -37,14 +33,3 @@ def place_of(name: Name) -> Place | None:
 def class_of(name: Name) -> str:
     """Class of a module call."""
     return name.stem.rpartition(".")[2]
-
-
-def operator_of(stem: str) -> str:
-    """What an API does, whatever the framework calls its package: Mint.add is Torch.add."""
-    prefix, _, rest = stem.partition(".")
-    operator = rest.rpartition(".")[2].lower()
-    if prefix in _METHOD_PREFIXES:
-        return f"method {operator}"
-    if prefix in _COLLECTIVE_PREFIXES:
-        return f"collective {operator}"
-    return f"function {operator}"

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.base.options import BuildOptions
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.side import Side
 from msprobe_builder.match.match_file import apply_pairs, read_match_file, rejected_pairs
 from msprobe_builder.match.matching import ValuePair
@@ -42,7 +43,7 @@ def unused_pairs(file: Path, places: list[tuple[int, int]]) -> list[Diagnostic]:
         for pair in read_match_file(file)
         if not any(pair.step in (None, step) and pair.rank in (None, rank) for step, rank in places)
     ]
-    message = "Chosen matches are for steps or ranks that are not compared; they were left out."
+    message = fact("note.match_not_compared")
     return about("warning", "match_not_applied", left_out, message)
 
 

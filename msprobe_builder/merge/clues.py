@@ -13,12 +13,16 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.shapes import parse_numbers, parse_shape
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.flow.experts import expert_owners, expert_place
-from msprobe_builder.merge.flow.operators import GATHERS, PEER_CALLS, REDUCTIONS, operator_of
+from msprobe_builder.merge.flow.operators import (
+    gathers,
+    is_between_peers,
+    operator_of_call,
+    reduction_places,
+)
 from msprobe_builder.merge.flow.parallel_layers import module_class, parameter_state
 from msprobe_builder.merge.flow.share import Share
 from msprobe_builder.merge.ranks.placements import cut_dimension, placements
 
-_EXCHANGES = frozenset({"all_to_all_single", "all_to_all"})
 _PARALLEL = re.compile(r"ColumnParallel|RowParallel|VocabParallel|QKVParallel|ParallelLMHead")
 _ATTENTION = re.compile(r"attention|attn", re.IGNORECASE)
 _CHUNK = re.compile(r"Module\.(\d+)\.")
@@ -59,7 +63,7 @@ def read_clues(side: Side) -> Clues:
             kind = module_class(name)
             clues.has_words |= "Embedding" in kind and "Rotary" not in kind
             clues.modules.add(name.stem)
-        clues.has_words |= operator_of(name) == "embedding"
+        clues.has_words |= operator_of_call(name).name == "embedding"
     # A chunk holds layers, which are numbered; the parts of a plain sequence are none.
     if any(map(_LAYER.match, clues.modules)):
         chunks = map(_CHUNK.match, clues.modules)
@@ -90,31 +94,33 @@ def read_clues(side: Side) -> Clues:
     recorded = dict(_groups(side))
     clues.named.update(*recorded.values())
     for node, name in enumerate(tree.parsed):
-        if name.stem in PEER_CALLS:
+        if is_between_peers(name.stem):
             is_ring = _is_in_attention(side, node)
             clues.attention_talks |= is_ring
             (clues.ring if is_ring else clues.peers).update(_peers(side, node, texts))
             continue
-        operator = operator_of(name)
+        operator = operator_of_call(name)
+        is_reduction = reduction_places(operator) is not None
+        exchanges = "exchange" in operator.shards
         if not name.stem.startswith("Distributed."):
             continue
         group = recorded.get(node)
         above = tree.parsed[int(tree.parent[node])]
-        if operator in GATHERS and _has_vectors_alone(side, node):
+        if gathers(operator) and _has_vectors_alone(side, node):
             continue  # parameters that are put together for a moment, as with ZeRO
         talks_in_attention = _is_in_attention(side, node)
         if group is None:
             # All ranks, or one of the groups that the recording left out.
             clues.attention_talks |= talks_in_attention and not _is_parallel(above)
-            clues.experts_talk |= operator in _EXCHANGES and module_path(above.stem) in owners
-        elif operator in _EXCHANGES and module_path(above.stem) in owners:
+            clues.experts_talk |= exchanges and module_path(above.stem) in owners
+        elif exchanges and module_path(above.stem) in owners:
             clues.expert.add(group)
-        elif (operator in REDUCTIONS or operator in GATHERS) and (
-            _is_parallel(above) or (operator in REDUCTIONS and int(tree.parent[node]) in layers)
+        elif (is_reduction or gathers(operator)) and (
+            _is_parallel(above) or (is_reduction and int(tree.parent[node]) in layers)
         ):
             clues.tensor.add(group)
             clues.is_parallel = True
-        elif (operator in GATHERS or operator in _EXCHANGES) and (
+        elif (gathers(operator) or exchanges) and (
             talks_in_attention or _is_of_tokens(side, node, owners)
         ):
             clues.context.add(group)
@@ -127,7 +133,7 @@ def products_over_ranks(side: Side) -> set[tuple[int, ...]]:
     for node, group in _groups(side):
         above = int(tree.parent[node])
         is_sum = tree.parsed[node].stem.startswith("Distributed.") and above in layers
-        is_sum = is_sum and operator_of(tree.parsed[node]) in REDUCTIONS
+        is_sum = is_sum and reduction_places(operator_of_call(tree.parsed[node])) is not None
         if is_sum and len(group) > 1 and not _has_vectors_alone(side, node):
             found.add(group)
     return found

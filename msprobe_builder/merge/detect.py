@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from msprobe_builder.base.errors import UsageError
+from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.wording import ENGLISH, tell
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.clues import Clues, read_clues
 from msprobe_builder.merge.ranks.layout import OPTIONAL, ParallelLayout, parse_layout, replicas
@@ -32,10 +34,10 @@ class AutoLayout:
 
 @dataclass(frozen=True)
 class FoundLayout:
-    """What was found, in one sentence, and whether all of it was recorded or declared."""
+    """What was found, what is said of it, and whether all of it was recorded or declared."""
 
     layout: ParallelLayout
-    sentence: str
+    said: Fact
     is_sure: bool
 
 
@@ -49,36 +51,33 @@ def find_layout(auto: AutoLayout, rank_size: int, read: Callable[[int], Side]) -
     _check_experts(auto, clues, rank_size)
     declared = dict(auto.declared)
     sizes: dict[str, object] = {}
-    why: dict[str, str] = {}
-    pp, why["pp"] = _stages(clues, rank_size, read)
-    if pp is None:
-        if "pp" not in declared:
-            raise UsageError(f"{auto.where}: {why['pp']}; declare pp.")
-        why["pp"] = ""
+    why: dict[str, Fact | None] = {}
+    pp, of_stages = _stages(clues, rank_size, read)
+    if isinstance(of_stages, str) and "pp" not in declared:
+        raise UsageError(f"{auto.where}: {of_stages}; declare pp.")
+    why["pp"] = None if isinstance(of_stages, str) else of_stages
     sizes["pp"] = pp or 1
     told = declared.get("pp", pp)
     stage = rank_size // told if isinstance(told, int) and 0 < told <= rank_size else rank_size
     sizes["tp"], why["tp"], are_alike = _parts(auto, clues, stage, read)
     of_tensors = range(int(str(declared.get("tp", sizes["tp"]))))
-    for name, groups, words in (
-        ("ep", clues.expert, "exchanges around experts over ranks {}"),
-        ("cp", clues.context - clues.tensor, "attention gathers or exchanges over ranks {}"),
-    ):
+    for name, groups in (("ep", clues.expert), ("cp", clues.context - clues.tensor)):
         group = _own_group(groups)
         if name == "cp" and group == (*of_tensors,):
             group = None  # of layers that hold their parallel layers themselves
         sizes[name] = 1 if group is None else len(group)
-        why[name] = "" if group is None else words.format(_shown(group))
+        code = "layout.experts" if name == "ep" else "layout.attention"
+        why[name] = None if group is None else fact(code, ranks=_shown(group))
         if name == "ep" and len(of_tensors) > 1 and group is not None:
             # Ranks of one tensor-parallel group that exchange tokens hold other, whole experts.
             sizes["etp"] = 1 if len({*group} & {*of_tensors}) > 1 else len(of_tensors)
     ring = sorted(peer for peer in clues.ring if 0 < peer < rank_size)
     if sizes["cp"] == 1 and ring and ring[-1] % ring[0] == 0:
         sizes["cp"] = ring[-1] // ring[0] + 1
-        why["cp"] = f"sends within attention between rank 0 and {', '.join(map(str, ring))}"
+        why["cp"] = fact("layout.ring", ranks=ring)
     sizes["vpp"] = max(len(clues.chunks), 1) if told != 1 else 1
     if sizes["vpp"] != 1:
-        why["vpp"] = "model chunks in names of modules"
+        why["vpp"] = fact("layout.chunks")
     conflicts = [
         name
         for name, size in declared.items()
@@ -86,26 +85,28 @@ def find_layout(auto: AutoLayout, rank_size: int, read: Callable[[int], Side]) -
     ]
     for name in declared:
         if name in conflicts:
-            why[name] = f"declared, though the dump tells {sizes[name]}: {why[name]}"
+            size = int(str(sizes[name]))
+            why[name] = fact("layout.declared_otherwise", size=size, why=why[name])
         else:
-            why[name] = "declared"
+            why[name] = fact("layout.declared")
     try:
         layout = parse_layout({"rank_size": rank_size, **sizes, **declared}, auto.where)
     except UsageError as error:
         told_of = {**sizes, **declared}.items()
-        found = [f"{name} {size} ({why[name]})" for name, size in told_of if why.get(name)]
-        raise UsageError(f"{error} Sizes are {', '.join(found)}.") from error
+        found = [_size(name, str(size), why[name]) for name, size in told_of if why.get(name)]
+        listed = tell(fact("layout.sizes", sizes=found), ENGLISH)
+        raise UsageError(f"{error} Sizes are {listed}.") from error
     other = _other_groups(layout, clues, declared)
     if other and "order" not in declared:
         raise UsageError(
-            f"{auto.where}: {other}, which the numbering {'-'.join(layout.order)} does not give; "
-            "declare order, tp, pp and cp."
+            f"{auto.where}: {tell(other, ENGLISH)}, which the numbering {'-'.join(layout.order)} "
+            "does not give; declare order, tp, pp and cp."
         )
     own = layout.sizes()
     if layout.etp != layout.tp:
         own["etp"] = layout.etp
-        why.setdefault("etp", "ranks of one tensor-parallel group exchange tokens")
-    why["dp"] = "what is left" if layout.dp > 1 else ""
+        why.setdefault("etp", fact("layout.exchange_in_group"))
+    why["dp"] = fact("layout.left") if layout.dp > 1 else None
     is_open = clues.attention_talks and layout.cp == 1
     if is_open and layout.dp > 1 and "cp" not in declared:
         raise UsageError(
@@ -113,17 +114,25 @@ def find_layout(auto: AutoLayout, rank_size: int, read: Callable[[int], Side]) -
             "to which; declare cp."
         )
     is_told = layout.dp == 1 or "cp" in declared or clues.has_calls
-    words = ", ".join(
-        f"{name} {size}" + (f" ({why[name]})" if why.get(name) else "")
+    clauses = [
+        _size(name, size, why.get(name))
         for name, size in own.items()
         if size > 1 or name in ("tp", "pp", "etp") or name in declared
-    )
-    end = "" if is_told else "; nothing tells dp from cp for sure: declare cp if there is any"
-    end += f"; {other}, which the declared order does not give" if other else ""
-    end += "; correct what was declared, or leave it to be found" if conflicts else ""
-    ranks = f"{rank_size} ranks were" if rank_size > 1 else "1 rank was"
+    ]
+    clauses = [
+        fact("layout.sizes", sizes=clauses),
+        *([] if is_told else [fact("layout.dp_or_cp")]),
+        *([fact("layout.order_otherwise", what=other)] if other else []),
+        *([fact("layout.correct")] if conflicts else []),
+    ]
     is_sure = is_told and not (conflicts or other) and (are_alike or "tp" in declared)
-    return FoundLayout(layout, f"{ranks} found to be {words}{end}.", is_sure)
+    said = fact("note.layout_found", ranks=rank_size, clauses=clauses)
+    return FoundLayout(layout, said, is_sure)
+
+
+def _size(name: str, size: int | str, why: Fact | None) -> Fact:
+    told = None if why is None else fact("layout.why", why=why)
+    return fact("layout.size", name=name, size=size, why=told)
 
 
 def _check_presence(auto: AutoLayout, clues: Clues, rank_size: int) -> None:
@@ -155,20 +164,22 @@ def _own_group(groups: set[tuple[int, ...]]) -> tuple[int, ...] | None:
     return min(own, key=lambda one: (len(one), one), default=None)
 
 
-def _other_groups(layout: ParallelLayout, clues: Clues, declared: Mapping[str, object]) -> str:
-    """In words the group of rank 0 that the layout gives it otherwise, empty if there is none."""
+def _other_groups(
+    layout: ParallelLayout, clues: Clues, declared: Mapping[str, object]
+) -> Fact | None:
+    """The group of rank 0 that the layout gives it otherwise, None if there is none."""
     stage = next(one for one in replicas(layout)[0].ranks if any(0 in ranks for ranks in one))
     of_tensors = next(ranks for ranks in stage if 0 in ranks)
     of_tokens = tuple(ranks[of_tensors.index(0)] for ranks in stage)
-    for name, expected, groups, words in (
-        ("tp", of_tensors, clues.tensor, "collectives of parallel layers"),
-        ("cp", of_tokens, clues.context - clues.tensor, "attention gathers or exchanges"),
+    for name, expected, groups in (
+        ("tp", of_tensors, clues.tensor),
+        ("cp", of_tokens, clues.context - clues.tensor),
     ):
         same = [one for one in groups if len(one) == len(expected) > 1 and 0 in one]
         if name not in declared and same and tuple(sorted(expected)) not in same:
-            verb = "run over" if name == "tp" else "over"
-            return f"{words} {verb} ranks {_shown(min(same))}"
-    return ""
+            code = "layout.collectives_run" if name == "tp" else "layout.attention_over"
+            return fact(code, ranks=_shown(min(same)))
+    return None
 
 
 def _shown(group: tuple[int, ...]) -> str:
@@ -177,24 +188,24 @@ def _shown(group: tuple[int, ...]) -> str:
 
 def _parts(
     auto: AutoLayout, clues: Clues, stage: int, read: Callable[[int], Side]
-) -> tuple[int, str, bool]:
+) -> tuple[int, Fact | None, bool]:
     """In how many parts the layers of a stage of so many ranks are cut, how it is known, how sure.
 
     It is not sure where ranks that should hold the same parts do so for most of them only.
     """
     group = _own_group(clues.tensor)
     if group is not None:
-        words = f"collectives of parallel layers over ranks {_shown(group)}"
+        words = fact("layout.collectives", ranks=_shown(group))
         if stage % len(group) == 0 or "tp" in auto.declared:
             return len(group), words, True
         raise UsageError(
-            f"{auto.where}: {words} fit into no stage of {stage} "
+            f"{auto.where}: {tell(words, ENGLISH)} fit into no stage of {stage} "
             f"{'ranks' if stage > 1 else 'rank'}; declare tp, pp and order."
         )
     if not clues.is_parallel or stage == 1:
-        return 1, "" if clues.is_parallel else "no layer is of a parallel class", True
+        return 1, None if clues.is_parallel else fact("layout.no_parallel_class"), True
     if "tp" in auto.declared:
-        return 1, "", True
+        return 1, None, True
     if not clues.weights:
         raise UsageError(
             f"{auto.where}: there are parallel layers, but neither groups nor statistics of "
@@ -207,13 +218,16 @@ def _parts(
         alike = sum(others.get(key) == values for key, values in clues.weights.items())
         if alike * 2 >= len(clues.weights):
             are_alike = alike == len(clues.weights)
-            parts = "the same parts" if are_alike else f"{alike} of {len(clues.weights)} parts"
-            words = f"rank {count} holds {parts} of parallel layers as rank 0"
-            return count, words, are_alike
-    return stage, "every rank of a stage holds other parts of parallel layers", True
+            if are_alike:
+                return count, fact("layout.same_parts", rank=count), True
+            numbers = {"alike": alike, "count": len(clues.weights)}
+            return count, fact("layout.some_parts", rank=count, **numbers), False
+    return stage, fact("layout.other_parts"), True
 
 
-def _stages(clues: Clues, rank_size: int, read: Callable[[int], Side]) -> tuple[int | None, str]:
+def _stages(
+    clues: Clues, rank_size: int, read: Callable[[int], Side]
+) -> tuple[int | None, Fact | str | None]:
     """The number of stages and how it is known, or None and why it is not."""
     # The backward pass of a ring is recorded behind the attention, but goes between the same ranks.
     peers = sorted(peer for peer in clues.peers - clues.ring if 0 < peer < rank_size)
@@ -232,9 +246,9 @@ def _stages(clues: Clues, rank_size: int, read: Callable[[int], Side]) -> tuple[
                 None,
                 f"rank 0 sends to rank {peers[0]}, but both run the same modules, and {end}",
             )
-        return rank_size // peers[0], f"sends between ranks 0 and {peers[0]}"
+        return rank_size // peers[0], fact("layout.sends", rank=peers[0])
     if rank_size == 1:
-        return 1, ""
+        return 1, None
     if not clues.has_words:
         return None, (
             "neither sends between stages nor an embedding on the first rank tell the number of "
@@ -243,8 +257,8 @@ def _stages(clues: Clues, rank_size: int, read: Callable[[int], Side]) -> tuple[
     for count in range(rank_size, 1, -1):
         stage = rank_size // count
         if rank_size % count == 0 and not read_clues(read(stage)).has_words:
-            return count, f"words enter the model on the first {stage} ranks only"
-    return 1, "words enter the model on every rank"
+            return count, fact("layout.words_first", count=stage)
+    return 1, fact("layout.words_everywhere")
 
 
 def parse_side(value: object, where: str) -> ParallelLayout | AutoLayout:

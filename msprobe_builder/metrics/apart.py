@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import Disagreement
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Apart, Provenance, with_places_of_origin
 from msprobe_builder.graph.side import Side
@@ -95,7 +96,7 @@ def with_copies_apart(side: Side, copies: Mapping[int, list[Copy]]) -> Side:
                 copy.first_rank,
                 copy.statistics,
                 copy.difference,
-                note="its elements differ",
+                note=fact("apart.elements_differ"),
             )
             for copy in own
         )

@@ -13,14 +13,13 @@ from msprobe_builder.base.codes import STATISTIC_METRICS
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.options import CPU
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import UNINITIALISED
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.calls import count_gradients_otherwise
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.graph.side import Side
-from msprobe_builder.graph.tree import operator_mask
 from msprobe_builder.match.matching import Matching
 from msprobe_builder.metrics.across_frameworks import across_frameworks, pair_sides
 from msprobe_builder.metrics.apart import apart_errors, with_copies_apart, with_suspects
@@ -43,6 +42,7 @@ from msprobe_builder.metrics.statistics import (
     errors_of,
     recorded_on_one_side,
 )
+from msprobe_builder.operators.questions import is_uninitialised
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -100,7 +100,7 @@ def compare_rows(
         metrics = data.metrics
     notes = _unmerged(npu, bench, pairs) if task is Task.MD5 else {}
     if no_data is None:
-        no_data = operator_mask(npu.tree, UNINITIALISED)[npu.table.node[pairs.npu]]
+        no_data = npu.tree.calls.are(is_uninitialised)[npu.table.node[pairs.npu]]
     comparisons = Comparisons(
         pairs=pairs,
         metrics=metrics,
@@ -174,10 +174,7 @@ def _one_sided(npu: Side, bench: Side, pairs: Pairs) -> list[Diagnostic]:
     is_bare = recorded_on_one_side(npu.table, bench.table, pairs)
     if not is_bare.any():
         return []
-    message = (
-        "Tensors have a statistic in dump.json of one side only; it was not compared,"
-        " and the grade is that of the others."
-    )
+    message = fact("note.one_sided_statistic")
     row = pairs.npu[int(is_bare.argmax())]
     name = npu.tree.names[int(npu.table.node[row])]
     return [Diagnostic("warning", "one_sided_statistic", message, name, count=int(is_bare.sum()))]
@@ -187,10 +184,7 @@ def _added_up(npu: Side, bench: Side) -> list[Diagnostic]:
     """Whether the two recorders mean different things by gradients of parameters."""
     if not count_gradients_otherwise(npu.tree.calls, bench.tree.calls):
         return []
-    message = (
-        "The recorder of one side adds the gradients of parameters up, that of the other tells what"
-        " each pass brings: those of later passes have no partner, and the verdict judges none."
-    )
+    message = fact("note.gradients_added_up")
     return [Diagnostic("info", "gradients_added_up", message)]
 
 

@@ -12,25 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import UNINITIALISED, Direction
+from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import carries, communicates
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.producers import producers
-from msprobe_builder.graph.tree import Tree, operator_mask
-from msprobe_builder.metrics.tolerance import FIRST_OPERANDS, OVERWRITES, unread_operands
+from msprobe_builder.graph.tree import Tree
+from msprobe_builder.metrics.tolerance import FIRST_OPERANDS, overwrites, unread_operands
+from msprobe_builder.operators import questions
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
-# Where communication writes to: the first argument, or one of these keywords.
-_FIRST = frozenset(
-    "recv irecv all_gather all_gather_into_tensor all_gather_single all_gather_base "
-    "reduce_scatter reduce_scatter_tensor reduce_scatter_single reduce_scatter_base "
-    "all_to_all all_to_all_single scatter".split()
-)
-_WRITES = OVERWRITES | {"__setitem__"}
+# Where communication writes to, if not to the first argument.
 _KEYWORDS = ("tensor_list", "output", "output_tensor", "output_tensor_list", "gather_list")
 
 
@@ -46,7 +41,7 @@ def meaningless(part: Part, producer: Int, texts: Texts) -> Bool:
 
 def unwritten(tree: Tree, table: ParameterTable) -> Bool:
     """Rows that hold memory as it was handed out, or a view of it."""
-    if not operator_mask(tree, UNINITIALISED).any():
+    if not tree.calls.are(questions.is_uninitialised).any():
         return np.zeros(len(table), dtype=bool)  # spares looking for where tensors came from
     part = Part(tree, table)
     return _unwritten(part, _views(part), producers(tree, part.calls, table))
@@ -58,7 +53,7 @@ def _views(part: Part) -> Bool:
 
 def _unwritten(part: Part, views: Bool, producer: Int) -> Bool:
     table = part.table
-    fresh = part.calls.are(UNINITIALISED)[table.node]
+    fresh = part.calls.are(questions.is_uninitialised)[table.node]
     # What a call was given and has written to is no longer as it was handed out.
     written = (table.section == Section.INPUT) & part.calls.is_api[table.node]
     _hand_on(fresh, views, table, np.where((producer >= 0) & written[producer], -1, producer))
@@ -69,7 +64,7 @@ def _written_over(part: Part, texts: Texts) -> Bool:
     """What calls write to, whole or in part, without reading it."""
     calls, table = part.calls, part.table
     # By their full names: ``normal`` reads what ``normal_`` writes to.
-    writes = calls.of_stems(lambda stem: stem.rpartition(".")[2] in _WRITES) == 1
+    writes = calls.of_stems(lambda one: overwrites(one) or one.endswith(".__setitem__")) == 1
     names = np.array([text in FIRST_OPERANDS for text in texts.values] + [False])
     is_input = table.section == Section.INPUT
     rows = (calls.is_forward_call & writes)[table.node] & is_input & names[table.name_id]
@@ -95,7 +90,7 @@ def _overwritten(part: Part, texts: Texts) -> Bool:
     table = part.table
     result = np.zeros(len(table), dtype=bool)
     talks = np.flatnonzero(part.calls.is_api & (part.calls.of_stems(communicates) == 1))
-    first = talks[part.calls.are(_FIRST)[talks]]
+    first = talks[part.calls.are(lambda one: "writes_first" in one.traits)[talks]]
     rows = np.flatnonzero((table.section == Section.INPUT) & np.isin(table.node, talks))
     is_first = np.isin(table.node[rows], first)
     for row, leads in zip(rows.tolist(), is_first.tolist(), strict=True):

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.assembly import Assembly, TensorFile
 from msprobe_builder.graph.side import Side
 from msprobe_builder.metrics.elementwise import PERFECT, tensor_errors
 from msprobe_builder.metrics.joined import Readable, open_replicas
 from msprobe_builder.metrics.tensor_file import TensorFileError, pieces
 
-DISAGREE = "Tensors that several ranks should hold alike differ in their elements."
+DISAGREE = fact("note.replicas_disagree")
 # Replicas are computed by the same code from the same numbers; this leaves room for atomics.
 _TOLERANCE = 1e-4
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import Disagreement
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.graph.assembly import Assembly, joined_shape
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Apart, Provenance, Shares
@@ -95,12 +96,13 @@ def _alone(
     if not np.isfinite(reference).all():
         return ()
     if not np.isfinite(own).all():
-        return (_apart(ranks[0], own, 1.0, ""),)
+        return (_apart(ranks[0], own, 1.0, None),)
     size = np.abs(reference).max()
     difference = float(np.abs(own - reference).max() / size) if size > 0 else 1.0
     factor = own[3] / reference[3] if reference[3] > 0 else 1.0
     is_scaled = np.allclose(own, factor * reference, rtol=_FITS, atol=_FITS * size)
-    note = f"{factor:.4g} times" if is_scaled and not isclose(factor, 1.0, rel_tol=_FITS) else ""
+    is_other = is_scaled and not isclose(factor, 1.0, rel_tol=_FITS)
+    note = fact("apart.scaled", times=float(factor)) if is_other else None
     return (_apart(ranks[0], own, difference, note),)
 
 
@@ -122,13 +124,13 @@ def _by_statistics(shares: Shares, reference: Float) -> tuple[Apart, ...]:
     """The one rank whose part, divided by a number, makes the whole that of the reference."""
     broken = np.flatnonzero(~np.isfinite(shares.statistics).all(axis=1)).tolist()
     if broken:
-        return tuple(_apart(shares.ranks[one], shares.statistics[one], 1.0, "") for one in broken)
+        return tuple(_apart(shares.ranks[one], shares.statistics[one], 1.0, None) for one in broken)
     found = faulty_share(shares, reference)
     if found is None:
         return ()
     place, factor = found
-    own = shares.statistics[place]
-    return (_apart(shares.ranks[place], own, abs(1 - 1 / factor), f"{factor:.4g} times"),)
+    own, note = shares.statistics[place], fact("apart.scaled", times=factor)
+    return (_apart(shares.ranks[place], own, abs(1 - 1 / factor), note),)
 
 
 def faulty_share(shares: Shares, reference: Float) -> tuple[int, float] | None:
@@ -187,7 +189,7 @@ def _by_elements(side: Side, row: int, other: Side, partner: int) -> tuple[Apart
         distance = float(np.sqrt(np.square(own - expected).sum()))
         if norm and distance > _TOLERANCE * norm:
             is_moved = np.allclose(np.sort(own, axis=None), np.sort(expected, axis=None), _FITS)
-            note = "the same elements in another order" if is_moved else ""
+            note = fact("apart.reordered") if is_moved else None
             rank = rank_of(assembly.parts[place])
             statistics = np.array(statistics_of(own.reshape(-1)))
             found.append(_apart(rank, statistics, min(distance / norm, 1.0), note))
@@ -212,6 +214,6 @@ def _places(assembly: Assembly, parts: list[Float], content: Float) -> list[Floa
     ]
 
 
-def _apart(rank: int, statistics: Float, difference: float, note: str) -> Apart:
+def _apart(rank: int, statistics: Float, difference: float, note: Fact | None) -> Apart:
     own = float(statistics[0]), float(statistics[1]), float(statistics[2]), float(statistics[3])
     return Apart(rank, Disagreement.SHARE, None, own, min(difference, 1.0), rank, note=note)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.codes import TENSOR_METRICS
 from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.base.options import CPU
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.side import Side
 from msprobe_builder.metrics.comparison import Metric, RealData
 from msprobe_builder.metrics.device import Computer, computer
@@ -26,16 +27,13 @@ from msprobe_builder.metrics.tensor_file import TensorFileError, pieces, require
 _LARGE = 1 << 18
 
 _MESSAGES = {
-    "missing": "Tensor files are missing; these tensors were not compared.",
-    "unsaved": "dump.json names no files for some tensors, as for sparse ones, which are not "
-    "saved; these tensors were not compared.",
-    "denied": "Tensor files may not be read by the user who builds; these tensors were not "
-    "compared.",
-    "refused": "Tensor files have names that lead out of dump_tensor_data or are no tensors; "
-    "they were not opened.",
-    "unreadable": "Tensor files are damaged or hold no numbers; they were not compared.",
-    "shape": "Tensors in the files differ in shape; they were not compared.",
-    "unmerged": "Tensors of many ranks make no whole that is known; they were not compared.",
+    "missing": fact("note.tensor_missing"),
+    "unsaved": fact("note.tensor_unsaved"),
+    "denied": fact("note.tensor_denied"),
+    "refused": fact("note.tensor_refused"),
+    "unreadable": fact("note.tensor_unreadable"),
+    "shape": fact("note.tensor_shape"),
+    "unmerged": fact("note.tensor_unmerged"),
 }
 # A tensor whose order of elements is not known was compared in each order that it may have.
 _ANY_ORDER = "order: the elements may be ordered in several ways; this is the way that agrees best"

@@ -8,83 +8,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import UNINITIALISED, Direction, Kind
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.tree import Tree, operator_mask
+from msprobe_builder.graph.tree import Tree
 from msprobe_builder.link.signatures import Binding, Pattern, function_of
+from msprobe_builder.operators.operator import Kind as OperatorKind
+from msprobe_builder.operators.questions import is_uninitialised
+from msprobe_builder.operators.table import is_in_place, operator_of
 
 Bool = NDArray[np.bool_]
 
-# A NaN that goes in and does not come out was filled over.
-MAY_REMOVE = frozenset({"masked_fill", "masked_fill_"})
+FIRST_OPERANDS = ("input.0", "input.input", "input.self")
 
-# An infinity given as a number is a choice: a fill value, a bound, the order of a norm.
-TAKES_INFINITY = frozenset(
-    {
-        "clamp",
-        "clamp_",
-        "clip",
-        "clip_",
-        "fill_",
-        "full",
-        "full_like",
-        "masked_fill",
-        "masked_fill_",
-        "matrix_norm",
-        "new_full",
-        "norm",
-        "pad",
-        "vector_norm",
-        "where",
-    }
-)
 
-# The size of what these put out does not follow from the size of what they are given.
-CHOOSES_MAGNITUDE = frozenset(
-    {
-        "__pow__",
-        "__rpow__",
-        "__rtruediv__",
-        "fill_",
-        "full_like",
-        "masked_fill",
-        "masked_fill_",
-        "pow",
-        "pow_",
-        "reciprocal",
-        "reciprocal_",
-        "rsqrt",
-        "rsqrt_",
-        "where",
-    }
-)
-
-# These overwrite the tensor they are called on.
-OVERWRITES = frozenset(
-    {
-        "bernoulli_",
-        "cauchy_",
-        "copy_",
-        "exponential_",
-        "fill_",
-        "geometric_",
-        "log_normal_",
-        "normal_",
-        "random_",
-        "uniform_",
-        "zero_",
-    }
-)
-
-# With beta = 0 their first operand is not read.
-_ADD_PRODUCTS = frozenset(
-    name + suffix
-    for name in ("addbmm", "addmm", "addmv", "addr", "baddbmm")
-    for suffix in ("", "_")
-)
-
-FIRST_OPERANDS = frozenset({"input.0", "input.input", "input.self"})
+def overwrites(stem: str) -> bool:
+    """Whether a call overwrites the tensor that it is called on, and reads nothing of it."""
+    operator = operator_of(stem)
+    is_drawn = operator.kind is OperatorKind.DRAW and operator.always_draws
+    return is_in_place(stem) and (is_drawn or operator.kind is OperatorKind.FILL)
 
 
 def meaningless_rows(tree: Tree, table: ParameterTable, texts: Texts, rank: int) -> Bool:
@@ -93,15 +35,14 @@ def meaningless_rows(tree: Tree, table: ParameterTable, texts: Texts, rank: int)
     is_input = table.section == Section.INPUT
     out = [position for position, text in enumerate(texts.values) if text == "input.out"]
     result |= is_input & np.isin(table.name_id, out)
-    result |= (table.section == Section.OUTPUT) & operator_mask(tree, UNINITIALISED)[table.node]
+    result |= (table.section == Section.OUTPUT) & tree.calls.are(is_uninitialised)[table.node]
     result |= unread_operands(tree, table, texts)
     start = np.searchsorted(table.node, np.arange(len(tree) + 1))
     for node, name in enumerate(tree.parsed):
         if name.kind is not Kind.API or name.direction is not Direction.FORWARD:
             continue
-        operator = name.stem.rpartition(".")[2]
         rows = range(int(start[node]), int(start[node + 1]))
-        if operator in OVERWRITES:
+        if overwrites(name.stem):
             result[[row for row in rows if _is_first_operand(table, row, texts)]] = True
         result[list(_without_data(name.stem, table, rows, texts, rank))] = True
     return result
@@ -115,7 +56,7 @@ def unread_operands(tree: Tree, table: ParameterTable, texts: Texts) -> Bool:
     adds_nothing = np.zeros(len(tree), dtype=bool)
     adds_nothing[table.node[betas[table.name_id] & zeros[table.value_id]]] = True
     if adds_nothing.any():  # hardly ever
-        adds_nothing &= operator_mask(tree, _ADD_PRODUCTS)
+        adds_nothing &= tree.calls.are(lambda one: "adds_product" in one.traits)
     is_input = table.section == Section.INPUT
     return np.asarray(is_input & names[table.name_id] & adds_nothing[table.node])
 

@@ -25,13 +25,11 @@ from msprobe_builder.dump.names import Direction, Kind, format_name
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import lowest_numbers
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.tree import Tree, operator_mask
+from msprobe_builder.graph.tree import Tree
 from msprobe_builder.metrics.tolerance import (
-    CHOOSES_MAGNITUDE,
-    MAY_REMOVE,
-    TAKES_INFINITY,
     meaningless_rows,
 )
+from msprobe_builder.operators import questions
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -83,7 +81,7 @@ def check_overflow(tree: Tree, table: ParameterTable, texts: Texts, rank: int) -
     inputs = _nodes(table, bad & is_input, size)
     outputs = _nodes(table, bad & ~is_input, size)
 
-    removed = operator_mask(tree, MAY_REMOVE) & inputs & ~outputs
+    removed = tree.calls.are(questions.one_of("masked_fill")) & inputs & ~outputs
     bad &= ~removed[table.node]
     inputs &= ~removed
     level = np.select(
@@ -150,7 +148,7 @@ def _deliberate(
     inside = below[tree.subtree_end + 1] > below[np.arange(size) + 1]
     explained |= minus & (inside & is_module)[table.node]
 
-    takes_infinity = operator_mask(tree, TAKES_INFINITY)[table.node]
+    takes_infinity = tree.calls.are(lambda one: "takes_infinity" in one.traits)[table.node]
     given = takes_infinity & values.is_scalar & (values.plus | values.minus) & is_input
     put_out = takes_infinity & is_output & values.plus & ~values.nan
     put_out &= _nodes(table, given & values.plus, size)[table.node]
@@ -187,7 +185,9 @@ def _grown(tree: Tree, table: ParameterTable, texts: Texts, is_input: Bool, left
     norm = table.statistics[_NORM]
     usable = table.is_tensor & np.isfinite(norm) & ~left_out
     usable &= np.isfinite(lowest_numbers(table.dtype_id, texts))  # floating point only
-    usable &= ~(contains_calls | operator_mask(tree, CHOOSES_MAGNITUDE))[table.node]
+    usable &= ~(contains_calls | tree.calls.are(lambda one: "chooses_size" in one.traits))[
+        table.node
+    ]
     given = np.full(size, -1.0)
     elements = np.zeros(size)
     rows = np.flatnonzero(usable & is_input)

@@ -63,11 +63,11 @@ def _proposal(connection: sqlite3.Connection, all_ranks: AllRanks, ruling: Rulin
     """JSON of what to record next."""
     known: Known = {}
     if not ruling.standing:
-        if ruling.conclusion != UNDECIDED or not lacks_numbers(ruling.sentence):
+        if ruling.conclusion != UNDECIDED or not lacks_numbers(ruling.said):
             return None
         first = read_graphs(connection)[0]
         whole = read_surroundings(connection, first.last, known, is_outside=True)
-        return None if whole is None else earlier_dump(whole, [first.step], None)
+        return None if whole is None else earlier_dump(whole, [first.step], ())
     best = ruling.standing[0]
     if best.cause == _WEIGHTS:
         found = steps_before(best.step, [place.step for place in all_ranks.places])
@@ -76,7 +76,7 @@ def _proposal(connection: sqlite3.Connection, all_ranks: AllRanks, ruling: Rulin
     if best.cause == _OUTSIDE:
         whole = read_surroundings(connection, best.node_id, known, is_outside=True)
         if whole is not None and whole.level != "L0":  # a filter left the calls out, all of them
-            return earlier_dump(replace(whole, calls=0), [best.step], None)
+            return earlier_dump(replace(whole, calls=0), [best.step], ())
     chosen = apart(ruling.standing)
     if best.strength == Strength.STRONG:  # what is weak, or comes later, may follow from that
         chosen = [one for one in chosen if (one.strength, one.step) == (best.strength, best.step)]

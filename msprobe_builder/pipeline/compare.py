@@ -22,6 +22,7 @@ from msprobe_builder.dump.argument_gradients import has_argument_gradients
 from msprobe_builder.dump.read import read_dump
 from msprobe_builder.dump.source import Source
 from msprobe_builder.dump.task import Task, common_task, require_same_framework, task_of
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.shared import Shared
 from msprobe_builder.graph.side import Side
@@ -86,10 +87,7 @@ def build_pair(job: PairJob, report: Report, keeper: Keeper) -> PairResult:
     if job.options.exact and not (job.options.layer_mapping or job.options.layer_mapping_file):
         require_same_framework(npu.dump, bench.dump, texts)
     if job.options.device != CPU and task is not Task.TENSOR:
-        message = (
-            f"--device {job.options.device} computes errors of single elements, which dumps of task"
-            f" {task.value} do not hold; it changed nothing."
-        )
+        message = fact("note.device_without_use", device=job.options.device, task=task.value)
         unused = Diagnostic("warning", "device_without_use", message)
         diagnostics.append(unused.at(step=job.step, rank=job.rank))
     report("match")
@@ -307,37 +305,33 @@ def read_rank(
         "warning",
         "malformed_record",
         dump.malformed,
-        "Records in dump.json are no objects, appear twice or have the name of the root; "
-        "they were left out.",
+        fact("note.malformed_record"),
     )
     found += about(
         "warning",
         "call_twice_in_construct",
         dump.twice,
-        "Calls appear twice in construct.json; the last entry counts.",
+        fact("note.call_twice"),
     )
     found += about(
         "warning",
         "key_repeated",
         dump.repeated,
-        "Keys appear twice in one object of dump.json or stack.json; the last one counts.",
+        fact("note.key_repeated"),
     )
     if dump.parameters.odd_statistics:
-        message = (
-            "Statistics in dump.json are no numbers; texts of numbers were read as such, "
-            "all others count as not recorded."
-        )
+        message = fact("note.odd_statistic")
         count = dump.parameters.odd_statistics
         found.append(Diagnostic("warning", "odd_statistic", message, count=count))
     if not dump.records and dump.task != Task.STRUCTURE.value:
-        message = "dump.json holds no record; the hierarchy is shown without tensors."
+        message = fact("note.no_record_at_all")
         found.append(Diagnostic("warning", "no_record_at_all", message))
     if dump.parameters.unreadable:
-        message = "Values in dump.json are no lists or objects, or nest too deeply; left out."
+        message = fact("note.unreadable_value")
         count = dump.parameters.unreadable
         found.append(Diagnostic("warning", "unreadable_value", message, count=count))
     if dump.stacks.skipped:
-        message = "Entries of stack.json have an unknown form; they were left out."
+        message = fact("note.malformed_stack")
         count = dump.stacks.skipped
         found.append(Diagnostic("info", "malformed_stack", message, count=count))
     parameters = dump.parameters

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.database.read.configuration import (
     Configuration,
     ConfigurationDifference,
     ConfigurationPart,
 )
+from msprobe_builder.facts.fact import Argument, Fact, fact
 from msprobe_builder.pipeline.config import BuildConfig
 
 _KEPT = 1000  # differences of one part: there may be one for each weight of each rank
-_LONGEST = 2000  # characters of a value or sentence
+_LONGEST = 2000  # characters of a value
 
 
 def compared_configurations(config: BuildConfig) -> Configuration | None:
@@ -34,7 +37,7 @@ def compared_configurations(config: BuildConfig) -> Configuration | None:
 
     def stored(one: Difference) -> ConfigurationDifference:
         return ConfigurationDifference(
-            one.level, one.name[:_LONGEST], cut(one.other), cut(one.bench), one.text[:_LONGEST]
+            one.level, one.name[:_LONGEST], cut(one.other), cut(one.bench), (_cut(one.said),)
         )
 
     found = compare_packs(read_pack(config.bench_config), read_pack(config.npu_config))
@@ -43,18 +46,31 @@ def compared_configurations(config: BuildConfig) -> Configuration | None:
             sheet.name,
             sheet.outcome,
             len(sheet.differences),
-            sheet.first[:_LONGEST],
+            () if sheet.first is None else (_cut(sheet.first),),
             tuple(map(stored, sheet.differences[:_KEPT])),
         )
         for sheet in found.sheets
     ]
     parts += [
-        ConfigurationPart(name, "unknown", 0, _unknown(name in found.missing), ())
+        ConfigurationPart(name, "unknown", 0, (_unknown(name in found.missing),), ())
         for name in unknown_parts(found)
     ]
-    sentence = conclusion(found)
-    return Configuration(outcome(found), sentence[:1].upper() + sentence[1:_LONGEST], tuple(parts))
+    said = fact("configuration.concluded", conclusion=_cut(conclusion(found)))
+    return Configuration(outcome(found), (said,), tuple(parts))
 
 
-def _unknown(is_one_sided: bool) -> str:
-    return "Only one of the two packs holds it." if is_one_sided else "No pack holds it."
+def _cut(said: Fact) -> Fact:
+    """The fact with no text longer than is kept."""
+    return Fact(said.code, {name: _cut_argument(one) for name, one in said.arguments.items()})
+
+
+def _cut_argument(value: Argument) -> Argument:
+    if isinstance(value, str):
+        return value[:_LONGEST]
+    if isinstance(value, Fact):
+        return _cut(value)
+    return tuple(map(_cut_argument, value)) if isinstance(value, Sequence) else value
+
+
+def _unknown(is_one_sided: bool) -> Fact:
+    return fact("configuration.only_one") if is_one_sided else fact("configuration.none_holds")

@@ -13,6 +13,7 @@ from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.dump.discover import DumpTree
 from msprobe_builder.dump.source import Place, Source
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.merge.ranks.layout import ParallelLayout, expert_peers, replicas, united
 from msprobe_builder.merge.ranks.replica_source import ReplicaSource
 from msprobe_builder.pipeline.compare import PairJob
@@ -61,7 +62,7 @@ def pair_up(
             f"{missing}; compare the common ones with --allow-missing."
         )
     for key, side, places in lacking:
-        message = f"Steps and ranks are missing in {key} and were left out: {_list(places)}."
+        message = fact("note.missing_rank", path=key, places=_list(places))
         if places:
             left_out = Diagnostic("warning", "missing_rank", message, count=len(places), side=side)
             found.append(left_out)
@@ -200,7 +201,7 @@ def with_noise(jobs: list[PairJob], noise: DumpTree) -> tuple[list[PairJob], lis
         )
     if not lacking:
         return result, []
-    message = f"noise_path lacks {_list(lacking)}; the noise of these is not known."
+    message = fact("note.missing_noise", places=_list(lacking))
     return result, [Diagnostic("warning", "missing_noise", message, count=len(lacking))]
 
 
@@ -208,10 +209,7 @@ def _other_samples(counts: tuple[int, int]) -> list[Diagnostic]:
     """Replicas of unequal numbers share out the samples of a batch in different ways."""
     if counts[0] == counts[1] or 1 in counts:
         return []
-    message = (
-        f"With {counts[0]} replicas on the npu side and {counts[1]} on the bench side some that "
-        "are compared saw other samples: weights and structure must agree, activations need not."
-    )
+    message = fact("note.unequal_replicas", npu=counts[0], bench=counts[1])
     return [Diagnostic("info", "unequal_replicas", message)]
 
 
@@ -250,11 +248,8 @@ def _experts_of_other_tokens(npu: ParallelLayout, bench: ParallelLayout) -> list
     meeting = [max(map(len, expert_peers(layout))) for layout in (npu, bench)]
     if npu.dp == bench.dp or meeting[0] == meeting[1]:
         return []
-    message = (
-        f"An expert got the tokens of {max(meeting)} data-parallel replicas on this side and of "
-        f"{min(meeting)} on the other: only weights must agree; compare runs with equal numbers "
-        "of replicas to compare what experts made of their tokens."
-    )
+    numbers = {"more": max(meeting), "fewer": min(meeting)}
+    message = fact("note.experts_of_other_tokens", **numbers)
     side = meeting.index(max(meeting))
     return [Diagnostic("warning", "experts_of_other_tokens", message, side=side)]
 
@@ -314,7 +309,7 @@ def _numbers(ranks: Sequence[int], count: int) -> str:
 
 
 def _strays(tree: DumpTree, side: int) -> list[Diagnostic]:
-    message = "Entries beside the rank or step directories are no dumps and were left out."
+    message = fact("note.stray_entry")
     found = about("info", "stray_entry", tree.strays, message)
     return [one.at(side=side) for one in found]
 

@@ -49,5 +49,5 @@ def _settled(
         )
     result = find_layout(layout, rank_size, lambda rank: read_rank(of_step[rank], Texts())[0])
     severity = "info" if result.is_sure else "warning"
-    found.append(Diagnostic(severity, "layout_found", result.sentence, side=side))
+    found.append(Diagnostic(severity, "layout_found", result.said, side=side))
     return result.layout

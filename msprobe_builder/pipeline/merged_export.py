@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,6 +22,7 @@ from msprobe_builder.export.merged_folder import (
     finished_folder,
     replica_folder,
 )
+from msprobe_builder.facts.fact import fact, from_plain, plain
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.ranks.replica_source import ReplicaSource
 from msprobe_builder.metrics.result import Graph, PairResult
@@ -33,7 +34,7 @@ from msprobe_builder.pipeline.kept import Keeper
 from msprobe_builder.pipeline.layouts import settled_layouts
 from msprobe_builder.pipeline.progress import Progress
 
-_NO_TENSOR = "Tensors could not be put together of their files; they were exported without data."
+_NO_TENSOR = fact("note.exported_without_data")
 
 
 @dataclass(frozen=True)
@@ -111,11 +112,16 @@ def _export_job(job: PairJob, shard: Path, report: Report, _keeper: Keeper) -> N
             one.at(side=number, step=job.step, rank=job.rank)
             for one in about("warning", "tensor_unreadable", failed, _NO_TENSOR)
         ]
-    shard.write_text(json.dumps([asdict(one) for one in found]), encoding="utf-8")
+    shard.write_text(json.dumps([_stored(one) for one in found]), encoding="utf-8")
 
 
 def _findings(shard: Path) -> list[Diagnostic]:
-    return [Diagnostic(**one) for one in json.loads(shard.read_text(encoding="utf-8"))]
+    stored = json.loads(shard.read_text(encoding="utf-8"))
+    return [Diagnostic(**one | {"said": from_plain(one["said"])[0]}) for one in stored]
+
+
+def _stored(one: Diagnostic) -> dict[str, object]:
+    return vars(one) | {"said": plain([one.said])}
 
 
 def _folder(job: PairJob, number: int, source: ReplicaSource) -> Path:

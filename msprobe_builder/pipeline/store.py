@@ -14,6 +14,7 @@ from msprobe_builder.base.errors import BuildError
 from msprobe_builder.database.connection import store
 from msprobe_builder.database.write.pair import create, write_meta, write_pair
 from msprobe_builder.database.write.verdict import write_judgement
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.metrics.grading import PROFILES
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.pipeline.compare import PairJob, Report, build_pair
@@ -61,7 +62,7 @@ def _with_overflow(result: PairResult) -> PairResult:
             first = Diagnostic(
                 "warning",
                 "overflow",
-                "Calls overflow; the subject is the first of them.",
+                fact("note.overflow"),
                 graph.tree.names[found.first],
                 int(np.count_nonzero(found.level)),
             )

@@ -16,6 +16,8 @@ from msprobe_builder.database.read.executed import Place, read_places
 from msprobe_builder.database.read.meta import read_task
 from msprobe_builder.database.read.verdict import read_verdict
 from msprobe_builder.dump.task import Task
+from msprobe_builder.facts.fact import fact
+from msprobe_builder.facts.wording import tell
 from msprobe_builder.tables.advice import (
     Advice,
     advice_json,
@@ -109,10 +111,13 @@ def _judged(connection: sqlite3.Connection, place: Place, advice: Advice) -> Adv
     if verdict is None:
         return advice
     here = place.step, place.rank
-    sentences = [one.sentence for one in verdict.places if (one.step, one.rank) == here]
+    sentences = [one.said for one in verdict.places if (one.step, one.rank) == here]
     suspects = [one for one in verdict.suspects if (one.step, one.rank) == here]
-    evidence = tuple(f"{one.called}: {one.evidence}" for one in suspects[:_SUSPECTS])
-    return with_verdict(advice, sentences[0] if sentences else verdict.sentence, evidence)
+    evidence = tuple(
+        tell([fact("verdict.suspect", name=one.called, source=None), *one.facts])
+        for one in suspects[:_SUSPECTS]
+    )
+    return with_verdict(advice, tell(sentences[0] if sentences else verdict.said), evidence)
 
 
 def _label(place: Place, several: tuple[bool, bool], options: TableOptions) -> str:

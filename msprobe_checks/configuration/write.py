@@ -10,6 +10,7 @@ from msprobe_builder.base.publish import written
 from msprobe_builder.configuration.compare import ConfigurationComparison
 from msprobe_builder.configuration.conclusion import conclusion
 from msprobe_builder.configuration.levels import ERROR, WARNING
+from msprobe_builder.facts.wording import tell
 from msprobe_builder.tables.write import library
 
 _LARGEST_NUMBER = 1e15  # from there on a spreadsheet shows other digits; a seed must keep its own
@@ -76,7 +77,7 @@ def page(comparison: ConfigurationComparison) -> str:
         parts.append(f"<h2>{sheet.name}: {sheet.outcome}</h2>{table}{note}")
     return (
         f'<!doctype html><meta charset="utf-8"><title>Configuration</title><style>{_STYLE}</style>'
-        f"<h1>Configuration</h1><p><strong>{html.escape(conclusion(comparison))}</strong></p>"
+        f"<h1>Configuration</h1><p><strong>{html.escape(tell(conclusion(comparison)))}</strong></p>"
         + "".join(parts)
     )
 

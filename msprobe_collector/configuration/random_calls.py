@@ -17,11 +17,9 @@ from typing import Any
 import numpy as np
 import torch
 
-_TORCH = (
-    "rand randn randint randperm bernoulli multinomial normal rand_like randn_like randint_like"
-)
-_TENSOR = "uniform_ normal_ bernoulli_ random_ exponential_ log_normal_ cauchy_ geometric_"
-_FUNCTIONAL = "dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout"
+from msprobe_builder.operators.operator import Kind
+from msprobe_builder.operators.table import rows
+
 _PYTHON = "random randint uniform gauss choice choices sample shuffle randrange"
 _NUMPY = "rand randn randint random uniform normal choice shuffle permutation"
 _DEEPEST = 12  # frames of a place
@@ -42,10 +40,12 @@ class RandomCalls:
         """Begin, unless it has begun."""
         if self._replaced:
             return
+        drawing = [row.name for row in rows() if row.kind is Kind.DRAW]
+        here, in_place = " ".join(drawing), " ".join(f"{name}_" for name in drawing)
         owners: tuple[tuple[Any, str, str], ...] = (
-            (torch, "torch", _TORCH),
-            (torch.Tensor, "torch.Tensor", _TENSOR),
-            (torch.nn.functional, "torch.nn.functional", _FUNCTIONAL),
+            (torch, "torch", here),
+            (torch.Tensor, "torch.Tensor", in_place),
+            (torch.nn.functional, "torch.nn.functional", here),
             (random, "random", _PYTHON),
             (np.random, "numpy.random", _NUMPY),
         )

@@ -11,6 +11,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812
 
+from msprobe_builder.operators.operator import Kind
+from msprobe_builder.operators.table import names_with, operator_of, rows
+
 
 class Action(Enum):
     """How the interception treats a function."""
@@ -32,42 +35,7 @@ class Api:
     exposes: bool = False  # others may write to its result
 
 
-_QUERIES = frozenset(
-    """
-    size dim stride numel nelement element_size storage_offset ndimension get_device sparse_dim
-    dense_dim is_contiguous is_floating_point is_complex is_signed is_conj is_neg is_inference
-    is_pinned is_shared is_coalesced is_set_to is_same_size is_distributed has_names names
-    __len__ __hash__ __repr__ __str__ __format__ __dir__ __reduce__ __reduce_ex__ __setstate__
-    __deepcopy__ __dlpack_device__ __array_priority__ __cuda_array_interface__
-    register_post_accumulate_grad_hook requires_grad_ retain_grad record_stream
-    share_memory_ pin_memory result_type can_cast promote_types broadcast_shapes is_tensor
-    _set_grad_enabled _is_view _version _has_compatible_shallow_copy_type qscheme
-    get_default_dtype is_autocast_enabled module_load _make_subclass
-    _make_wrapper_subclass _is_zerotensor _is_functional_tensor refine_names align_as
-    _wrap_tensor_autograd
-    """.split()
-)
 _HOOKS = frozenset({"register_hook"})
-_EXPOSING = frozenset(
-    """
-    data_ptr numpy untyped_storage storage _typed_storage __array__ __dlpack__ set_
-    const_data_ptr mutable_data_ptr
-    """.split()
-)
-# What they return is the memory of an array, or is there to be filled by somebody.
-_EXPOSING_RESULTS = frozenset(
-    """
-    as_tensor asarray empty empty_like empty_strided new_empty new_empty_strided
-    zeros zeros_like new_zeros
-    """.split()
-)
-# Properties whose value is a tensor of the same numbers; all others only describe.
-_COMPUTING_PROPERTIES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
-_VF_FUNCTIONS = frozenset(
-    """
-    lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
-    """.split()
-)
 _IGNORED_NAMESPACES = frozenset({"profiler", "prim", "inductor"})
 _METHOD_TYPES = (
     types.FunctionType,
@@ -92,16 +60,18 @@ def describe_function(function: Any) -> Api:
     action = Action.RECORD
     if name in _HOOKS:
         action = Action.HOOK
-    elif name in _QUERIES or not prefix:
+    elif name in names_with("describes") or not prefix:
         action = Action.IGNORE
-    elif name in _EXPOSING:
+    elif name in names_with("exposes"):
         action = Action.EXPOSE
-    return Api(label, action, _none_defaults(function), name in _EXPOSING_RESULTS)
+    return Api(label, action, _none_defaults(function), name in names_with("exposes_result"))
 
 
 def _describe_property(function: types.MethodWrapperType) -> Api:
     name = getattr(function.__self__, "__name__", "")
-    if function.__name__ == "__get__" and name in _COMPUTING_PROPERTIES:
+    # Properties whose value is a tensor of the same numbers; all others only describe.
+    computes = operator_of(f"Tensor.{name}").kind in (Kind.TRANSPOSE, Kind.SLICE)
+    if function.__name__ == "__get__" and computes:
         return Api(f"Tensor.{name}", Action.RECORD)
     if name == "data":
         return Api("Tensor.data", Action.EXPOSE)
@@ -135,6 +105,10 @@ def _label_outside_the_namespaces(function: Any) -> str:
     return f"Torch.{name}"
 
 
+def _of_recurrent_layers() -> list[str]:
+    return [row.name for row in rows() if not row.traits.isdisjoint({"recurrent", "cell"})]
+
+
 @functools.cache
 def _labels() -> dict[Any, str]:
     """Every public function of torch by identity; the first namespace that has it names it."""
@@ -142,7 +116,7 @@ def _labels() -> dict[Any, str]:
     # ``x /= 2`` reaches a function whose name dates from Python 2.
     labels[torch.Tensor.__itruediv__] = "Tensor.__itruediv__"
     labels[torch.mm] = "Torch.mm"  # it has older names for sparse matrices, which come first
-    for name in _VF_FUNCTIONS:
+    for name in _of_recurrent_layers():
         labels[getattr(torch._C._VariableFunctions, name)] = f"VF.{name}"
     for name, function in vars(F).items():
         if isinstance(function, _METHOD_TYPES) and not name.startswith("_"):

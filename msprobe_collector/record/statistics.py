@@ -117,7 +117,7 @@ def is_in_memory(tensor: torch.Tensor, size: int) -> bool:
     if 0 in shape:
         return True
     last = offset + sum((n - 1) * step for n, step in zip(shape, tensor.stride(), strict=True))
-    return size > last * tensor.itemsize
+    return size >= (last + 1) * tensor.itemsize
 
 
 def _is_without_values(tensor: torch.Tensor) -> bool:

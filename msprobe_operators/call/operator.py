@@ -8,13 +8,8 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-# They return memory that nobody has written yet: any value is right.
-_UNINITIALISED = frozenset(
-    "empty empty_like empty_strided empty_permuted new_empty new_empty_strided resize_ resize_as_"
-    " set_ _efficientzerotensor".split()
-)
-# They draw random numbers, whatever their tags say.
-_RANDOM = frozenset("_fused_dropout native_dropout rrelu_with_noise".split())
+from msprobe_builder.operators.operator import Kind, Operator
+from msprobe_builder.operators.table import operator_of
 
 
 @cache
@@ -33,17 +28,24 @@ def base_name(operator: OpOverload) -> str:
 
 
 @cache
+def row_of(operator: OpOverload) -> Operator:
+    """What the table of operators says of it."""
+    return operator_of(f"Aten.{operator._schema.name.split('::')[1]}")
+
+
+@cache
 def is_random(operator: OpOverload) -> bool:
     """Whether running it twice may give two results."""
     if torch.Tag.nondeterministic_seeded in operator.tags:
         return True
-    return base_name(operator) in _RANDOM
+    return row_of(operator).kind is Kind.DRAW  # whatever its tags say
 
 
 @cache
 def is_uninitialised(operator: OpOverload) -> bool:
     """Whether what it returns is memory as it was found."""
-    return operator._schema.name.split("::")[1] in _UNINITIALISED
+    row = row_of(operator)
+    return row.kind is Kind.EMPTY or row.name in ("set", "efficientzerotensor")
 
 
 @cache

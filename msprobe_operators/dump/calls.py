@@ -15,6 +15,9 @@ from typing import Any
 import torch
 
 from msprobe_builder.dump.json_stream import DumpReader
+from msprobe_builder.operators.operator import Kind
+from msprobe_builder.operators.questions import is_uninitialised
+from msprobe_builder.operators.table import operator_of
 
 _PLACES: dict[str, Any] = {
     "Functional": torch.nn.functional,
@@ -23,20 +26,6 @@ _PLACES: dict[str, Any] = {
     "VF": torch._VF,
 }
 
-# Dumps leave the namespace away; these do not do the same in both.
-_TWO_FUNCTIONS = frozenset(
-    "cholesky cond cross diagonal eig lstsq lu lu_solve matrix_rank norm qr solve svd"
-    " vander".split()
-)
-_RANDOM = frozenset(
-    "bernoulli bernoulli_ cauchy_ dropout dropout1d dropout2d dropout3d alpha_dropout exponential_"
-    " feature_alpha_dropout feature_dropout fractional_max_pool2d geometric_ gumbel_softmax"
-    " log_normal_ multinomial normal normal_ poisson rand rand_like randint randint_like randn"
-    " randn_like random_ randperm rrelu uniform_".split()
-)
-_UNINITIALISED = frozenset(
-    "empty empty_like empty_strided new_empty new_empty_strided resize_".split()
-)
 # Functions of tensors that reach beyond their arguments.
 _NOT_CALLED = frozenset(
     "backward register_hook register_post_accumulate_grad_hook share_memory_ pin_memory"
@@ -82,13 +71,16 @@ def function_of(name: str) -> Callable[..., Any] | str:
         return _aten(function)
     if kind not in _PLACES:
         return f"functions of {kind} are not known to torch"
-    if function.rstrip("_") in {one.rstrip("_") for one in _RANDOM}:
+    operator = operator_of(f"{kind}.{function}")
+    if operator.kind in (Kind.DRAW, Kind.POOL) and operator.may_draw:
         return "it draws random numbers"
-    if function in _UNINITIALISED:
+    if is_uninitialised(operator):
         return "it returns memory as it was"
     if function in _NOT_CALLED or "." in function:
         return "it is not run from a dump"
-    if kind == "Torch" and function in _TWO_FUNCTIONS:
+    # Dumps leave the namespace away.
+    is_other = "other_in_linalg" in operator.traits and function == operator.name
+    if kind == "Torch" and is_other:
         return f"its name stands for torch.{function} and for torch.linalg.{function}"
     found = getattr(_PLACES[kind], function, None)
     if found is None and kind == "Torch":
@@ -103,15 +95,15 @@ def function_of(name: str) -> Callable[..., Any] | str:
 
 
 def _aten(function: str) -> Callable[..., Any] | str:
-    from msprobe_operators.call.operator import find_operator, is_random, is_uninitialised
+    from msprobe_operators.call import operator as of_torch
 
     try:
-        operator = find_operator(f"torch.ops.aten.{function}")
+        operator = of_torch.find_operator(f"torch.ops.aten.{function}")
     except ValueError:
         return f"this torch has no operator aten.{function}"
-    if is_random(operator):
+    if of_torch.is_random(operator):
         return "it draws random numbers"
-    if is_uninitialised(operator):
+    if of_torch.is_uninitialised(operator):
         return "it returns memory as it was"
     return operator
 

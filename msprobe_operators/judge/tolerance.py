@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from msprobe_builder.operators.questions import is_exact
+from msprobe_builder.operators.table import operator_of
 from msprobe_operators.call.arguments import tensors
 
 # Half the distance of 1 to the next number.
@@ -30,20 +32,6 @@ ROUNDOFF: dict[torch.dtype, float] = {
 
 # What sums of lower precision are kept in.
 _SUMS = torch.float32
-
-# Results are operands, or parts of them, in another place: not one bit may differ.
-MOVES = frozenset(
-    "alias as_strided_copy cat chunk clone constant_pad_nd copy detach diag_embed diagonal_copy"
-    " embedding expand_copy fill flip gather index index_copy index_fill index_select masked_fill"
-    " masked_scatter masked_select maximum minimum narrow_copy ones_like permute_copy repeat"
-    " roll scatter select_copy select_scatter slice_scatter split stack take triu tril unfold_copy"
-    " where zeros_like zero constant_pad reflection_pad1d reflection_pad2d replication_pad1d"
-    " replication_pad2d abs neg relu".split()
-)
-
-# Sums of squares; backward, where gradients may all be alike, is added below: all terms push the
-# same way, so that their errors add up.
-_ONE_SIGNED = frozenset("norm linalg_vector_norm _foreach_norm frobenius_norm var std".split())
 
 # Which argument's last dimension is summed over.
 _PRODUCTS = {
@@ -87,13 +75,16 @@ def length_of_sums(name: str, args: Any, result: Any) -> int:
 
 def factors(name: str, dtype: torch.dtype, length: int) -> tuple[float, float]:
     """Allowed error in units of u(dtype): times the result, and times what u moves it by."""
-    if name in MOVES:
+    operator = operator_of(f"Aten.{name.removesuffix('_copy')}")
+    if is_exact(operator):
         return 0.0, 0.0
     u = roundoff(dtype)
     if u == 0.0:
         return 0.0, 0.0
     growth = sqrt(length) * min(1.0, roundoff(_SUMS) / u)
-    if name in _ONE_SIGNED or name.endswith("_backward"):
+    # Of sums of squares, and backward, where gradients may all be alike, all terms push the same
+    # way, so that their errors add up.
+    if "one_signed" in operator.traits or name.endswith("_backward"):
         growth *= 4
     return 8.0 + growth, 8.0 + 2 * growth
 

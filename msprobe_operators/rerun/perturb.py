@@ -9,12 +9,15 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from msprobe_builder.operators.operator import Kind
+from msprobe_builder.operators.questions import is_exact
 from msprobe_operators.call.arguments import map_tensors
 from msprobe_operators.call.operator import (
     base_name,
     is_random,
     is_uninitialised,
     is_view,
+    row_of,
     written_arguments,
 )
 
@@ -99,7 +102,7 @@ class RoundedSteps(TorchDispatchMode):
         kwargs = {} if kwargs is None else kwargs
         if not isinstance(func, OpOverload) or is_view(func) or is_uninitialised(func):
             return func(*args, **kwargs)
-        if written_arguments(func) or is_random(func) or base_name(func) in _KEPT:
+        if written_arguments(func) or is_random(func) or _is_kept(func):
             return func(*args, **kwargs)
         parts = decomposition_table.get(func)
         if parts is not None and base_name(func) in _TAKEN_APART:
@@ -142,8 +145,12 @@ class ReorderedSums(TorchDispatchMode):
         return func(*(args if turned is None else turned), **(kwargs or {}))
 
 
-# Results are operands in another place.
-_KEPT = frozenset("_to_copy clone cat stack index index_select gather embedding where".split())
+def _is_kept(operator: OpOverload) -> bool:
+    """Whether its results are operands in another place, or of another type."""
+    row = row_of(operator)
+    return is_exact(row) or row.kind is Kind.CAST
+
+
 # Fused kernels whose inner differences of large numbers matter.
 _TAKEN_APART = frozenset(
     "_softmax_backward_data _log_softmax_backward_data _softmax _log_softmax"

@@ -12,8 +12,9 @@ from torch import Tensor
 from torch._C import DispatchKey
 from torch._ops import OpOverload
 
+from msprobe_builder.operators.operator import Kind
 from msprobe_operators.call.arguments import map_tensors
-from msprobe_operators.call.operator import base_name
+from msprobe_operators.call.operator import row_of
 
 # Where a call is run again.
 REFERENCES = ("cpu", "float64", "decomposition")
@@ -21,7 +22,6 @@ REFERENCES = ("cpu", "float64", "decomposition")
 _HALVES = (torch.float16, torch.bfloat16)
 _LOW = (*_HALVES, torch.float32)
 # Their dtype argument says what the result is, not how it is computed.
-_CONVERSIONS = frozenset("_to_copy to type_as copy".split())
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,8 @@ def _float32(tensor: Tensor) -> Tensor:
 
 def _wider(operator: OpOverload, value: Any, dtype: torch.dtype = torch.float64) -> Any:
     """Arguments that ask for a lower dtype ask for ``dtype``, but where that is the result."""
-    if base_name(operator) in _CONVERSIONS:
+    row = row_of(operator)
+    if row.kind is Kind.CAST or row.name == "copy":
         return value
     if isinstance(value, torch.dtype):
         return dtype if value in _LOW else value

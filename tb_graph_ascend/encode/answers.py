@@ -17,6 +17,7 @@ from msprobe_builder.database.read.parameters import (
     ParameterRow,
 )
 from msprobe_builder.database.read.summary import Summary
+from msprobe_builder.facts.fact import encode
 from tb_graph_ascend.encode.configuration import encode_configuration
 from tb_graph_ascend.encode.edits import encode_edit, encode_edit_state
 from tb_graph_ascend.encode.verdict import encode_node_verdict
@@ -95,7 +96,7 @@ def encode_file(
             code=entry.code,
             subject=entry.subject,
             count=entry.count,
-            message=entry.message,
+            message=encode(entry.said),
             step=entry.step,
             rank=entry.rank,
             side=entry.side,
@@ -116,11 +117,11 @@ def _add_verdict(message: pb.DatabaseFile, content: Summary) -> None:
     if verdict is None:
         return
     message.verdict.conclusion = verdict.conclusion
-    message.verdict.sentence = verdict.sentence
+    message.verdict.said = encode(verdict.said)
     message.verdict.compared = verdict.compared
     if verdict.next_dump is not None:
         message.verdict.next_dump.config = json.dumps(verdict.next_dump.get("config"), indent=2)
-        message.verdict.next_dump.remark = verdict.next_dump.get("remark") or ""
+        message.verdict.next_dump.remark = encode(verdict.remark)
         size = verdict.next_dump.get("expected_bytes")
         if isinstance(size, int | float):
             message.verdict.next_dump.bytes = size
@@ -133,10 +134,10 @@ def _add_verdict(message: pb.DatabaseFile, content: Summary) -> None:
             name=node.suspect.node,
             strong=node.suspect.strength == "strong",
             cause=node.suspect.cause,
-            evidence=node.suspect.evidence,
+            evidence=encode(node.suspect.facts),
             error=node.suspect.error,
             expected=node.suspect.expected,
-            heirs=node.suspect.followers,
+            followers=node.suspect.followers,
             source=node.suspect.source or "",
             command=node.suspect.command or "",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msprobe_builder.database.read.configuration import Configuration
+from msprobe_builder.facts.fact import encode
 from tb_graph_ascend.generated import graph_pb2 as pb
 
 
@@ -10,7 +11,7 @@ def encode_configuration(found: Configuration) -> pb.Configuration:
     """All parts with their differences."""
     return pb.Configuration(
         outcome=found.outcome,
-        sentence=found.sentence,
+        said=encode(found.said),
         parts=[
             pb.ConfigurationPart(
                 part=part.part,

@@ -40,7 +40,7 @@ def _encode_origin(origin: Origin) -> pb.Suspect:
         cause=origin.cause,
         evidence=origin.evidence,
         source=origin.source,
-        heirs=origin.followers,
+        followers=origin.followers,
         error=origin.error,
         expected=origin.expected,
     )

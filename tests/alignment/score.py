@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import yaml
 
 from msprobe_builder.align.settled import align_rest
 from msprobe_builder.base.options import DEFAULT_OPTIONS, BuildOptions
@@ -13,6 +16,8 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.source import Source
 from msprobe_builder.match.choose import match_nodes
 from msprobe_builder.pipeline.compare import read_rank
+
+_MISSES = Path(__file__).with_name("misses.yaml")
 
 
 @dataclass(frozen=True)
@@ -24,9 +29,11 @@ class Score:
     alone: tuple[str, ...]
     total: int
 
-    def shares(self) -> tuple[float, float]:
-        """Right and wrong in percent."""
-        return 100 * self.right / self.total, 100 * len(self.wrong) / self.total
+
+def misses(kind: str) -> dict[str, Any]:
+    """What is known to fail of one kind of pairs, in tests/alignment/misses.yaml."""
+    known: dict[str, dict[str, Any]] = yaml.safe_load(_MISSES.read_text(encoding="utf-8"))
+    return known[kind]
 
 
 def partners(npu: Source, bench: Source, options: BuildOptions = DEFAULT_OPTIONS) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Real dumps under another spelling: nearly all find their partner, hardly any a wrong one."""
+"""Real dumps under another spelling: all find their partner, but for what misses.yaml counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.alignment.respell import (
     without_modules,
     wrapped,
 )
-from tests.alignment.score import partners, score
+from tests.alignment.score import misses, partners, score
 from tests.alignment.trade import traded_lines
 
 RENAMED = chained(other_classes, other_attributes)
@@ -49,9 +49,13 @@ KINDS: dict[str, Change] = {
     "other names and seed": chained(RENAMED, other_seed(1)),
     "other names and seed, fewer calls, more casts": chained(RENAMED, other_seed(1), UNEVEN),
     "other names, sizes and seed": chained(RENAMED, other_sizes, other_seed(2)),
+    "lines that trade places": traded_lines(0.5, 1),
+    "lines that trade places, other names": chained(traded_lines(0.4, 3), RENAMED),
 }
 LLAMA = "llama_statistics"
-OTHER_MODELS = (
+MODELS = (
+    LLAMA,
+    "moe_tp1",
     "llama_structure",
     "megatron_tp1pp1",
     "resnet_statistics",
@@ -59,47 +63,27 @@ OTHER_MODELS = (
     "recompute_tp1pp1",
     "llama_statistics_recompute",
 )
+MISSES = misses("respelled")
 
 
 def original(dumps: Path, name: str) -> Recording:
     return recording(min((dumps / name / "step0").glob("rank*")))
 
 
-def judge(respelled: Recording, bench: Recording) -> None:
-    """98 % right and at most 0.5 % wrong, of those that have a partner."""
+def judge(respelled: Recording, bench: Recording, alone: int = 0, wrong: int = 0) -> None:
+    """All find their partner, but for so many that stay alone or get a wrong one."""
     right = {name: first for name, first in truth(respelled).items() if first in bench.origin}
     added = set(respelled.origin) - set(right)
     result = score(partners(respelled.source(), bench.source()), right, added)
-    share, wrong = result.shares()
-    assert share >= 98, (share, result.alone[:10])
-    assert wrong <= 0.5, result.wrong[:10]
+    assert len(result.alone) <= alone, result.alone[:10]
+    assert len(result.wrong) <= wrong, result.wrong[:10]
 
 
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_llama(dumps: Path, kind: str) -> None:
-    bench = original(dumps, LLAMA)
-    judge(KINDS[kind](bench), bench)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", OTHER_MODELS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_other_models(dumps: Path, model: str, kind: str) -> None:
+def test_all_find_their_partner(dumps: Path, model: str, kind: str) -> None:
     bench = original(dumps, model)
-    judge(KINDS[kind](bench), bench)
-
-
-@pytest.mark.parametrize("model", [LLAMA, *OTHER_MODELS, "moe_tp1"])
-@pytest.mark.parametrize("change", [traded_lines(0.5, 1), chained(traded_lines(0.4, 3), RENAMED)])
-def test_lines_that_trade_places(dumps: Path, model: str, change: Change) -> None:
-    """Half of what could be made the other way round is; some casts of equal tensors stay grey."""
-    bench = original(dumps, model)
-    respelled = change(bench)
-    right = truth(respelled)
-    result = score(partners(respelled.source(), bench.source()), right, set())
-    share, wrong = result.shares()
-    assert share >= 94, (share, result.alone[:10])
-    assert wrong <= 0.5, result.wrong[:10]
+    judge(KINDS[kind](bench), bench, *MISSES.get(model, {}).get(kind, ()))
 
 
 def test_modules_alone(dumps: Path) -> None:
@@ -115,7 +99,9 @@ def test_a_layer_fewer(dumps: Path, layer: str, seed: bool) -> None:
 
     bench = original(dumps, "megatron_tp1pp1")
     change = chained(without_modules(is_gone), RENAMED)
-    judge(chained(change, other_seed(3))(bench) if seed else change(bench), bench)
+    if seed:
+        change = chained(change, other_seed(3))
+    judge(change(bench), bench, *MISSES["a layer fewer"])
 
 
 @pytest.mark.parametrize("run", ["llama_statistics_wrong_attention_scale", "llama_statistics_bf16"])

@@ -26,7 +26,7 @@ from tests.alignment.respell import (
     without_statistics,
     wrapped,
 )
-from tests.alignment.score import partners, score
+from tests.alignment.score import misses, partners, score
 from tests.alignment.test_respelled import original
 
 NANO = {
@@ -142,7 +142,7 @@ MODELS = (
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_spelling(dumps: Path, model: str, kind: str) -> None:
-    """98 % right and none wrong."""
+    """All find their partner, but for what misses.yaml counts."""
     change, other = KINDS[kind]
     bench = original(dumps, model)
     npu = change(bench)
@@ -150,6 +150,5 @@ def test_spelling(dumps: Path, model: str, kind: str) -> None:
         bench = other(bench)
     right = {name: first for name, first in truth(npu).items() if first in bench.origin}
     result = score(partners(npu.source(), bench.source()), right, set(npu.origin) - set(right))
-    share, _ = result.shares()
-    assert share >= 98, result.alone[:10]
+    assert len(result.alone) <= misses("spelled").get(model, {}).get(kind, 0), result.alone
     assert not result.wrong

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msprobe_builder.align.evidence.operators import operator_of
 from msprobe_builder.dump.names import parse_name
+from msprobe_builder.operators.table import paired_name
 from tests.alignment.respell import Recording, recording, without_statistics
 from tests.alignment.score import partners
 
@@ -57,7 +57,7 @@ def only_once(values: dict[str, list[Value]]) -> dict[tuple[Any, ...], str]:
         if value and not name.startswith("Module."):
             parsed = parse_name(name)
             sizes = tuple((one[0], f"{one[3]:.3g}") for one in value)
-            key = (operator_of(parsed.stem), parsed.direction, sizes)
+            key = (paired_name(parsed.stem), parsed.direction, sizes)
             found.setdefault(key, []).append(name)
     return {key: names[0] for key, names in found.items() if len(names) == 1}
 

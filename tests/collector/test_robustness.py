@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ import torch
 from torch import nn
 
 from msprobe_collector import PrecisionDebugger
+from msprobe_collector.record.calls import Call, OpenModule
+from msprobe_collector.record.module_calls import close_module
 from tests.collector.recording import Dump, read_dump, record
 
 x = torch.rand(3, 3)
@@ -49,6 +52,44 @@ def test_an_exception_in_user_code_loses_nothing(tmp_path: Path) -> None:
     assert dump.parents["Torch.relu.1.forward"] == "Module.fragile.Fragile.forward.1"
     assert dump.parents["Torch.sigmoid.0.forward"] == "Module.fragile.Fragile.forward.1"
     assert dump.parents["Module.fragile.Fragile.forward.1"] is None
+
+
+def test_a_module_that_returns_nothing_while_an_exception_is_handled_has_returned(
+    tmp_path: Path,
+) -> None:
+    class Silent(nn.Module):
+        def forward(self, x: torch.Tensor) -> None:
+            torch.mul(x, 2)
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.silent = Silent()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            try:
+                raise KeyError
+            except KeyError:
+                self.silent(x)
+            return x + 1
+
+    net = Net()
+    dump = record(tmp_path, lambda: net(torch.ones(2)), net)
+    assert dump.data["Module.silent.Silent.forward.0"]["output"] == [None]
+    assert dump.parents["Torch.mul.0.forward"] == "Module.silent.Silent.forward.0"
+
+
+def test_a_module_takes_along_what_an_exception_left_open_inside_of_it() -> None:
+    owners = [object(), object(), object()]
+    calls = [Call(f"forward.{n}", f"backward.{n}") for n in range(3)]
+    session: Any = SimpleNamespace(threads=SimpleNamespace(modules=[]))
+    pairs = list(zip(owners, calls, strict=True))
+    session.threads.modules += [OpenModule(call, None, -1, owner, None) for owner, call in pairs]
+    outermost, middle, _ = session.threads.modules
+    assert close_module(session, middle.owner) is middle
+    assert session.threads.modules == [outermost]
+    assert close_module(session, middle.owner) is None
+    assert session.threads.modules == [outermost]
 
 
 @pytest.mark.failing_records

@@ -225,6 +225,22 @@ def test_save_records_values_and_gradients(tmp_path: Path) -> None:
     assert json.loads(later.read_text())["data"]["number.0.debug"]["value"] == 7
 
 
+def test_of_a_saved_value_the_first_gradient_of_each_tensor_is_kept(tmp_path: Path) -> None:
+    write_config(tmp_path, task="statistics", level="debug")
+    PrecisionDebugger(config_path=tmp_path / "config.json")
+    x, y = (torch.ones(2, requires_grad=True) for _ in range(2))
+    first, second = x * 3, y * 3
+    PrecisionDebugger.save({"first": first, "second": [second]}, "both")
+    (first * 5).sum().backward(retain_graph=True)
+    (first * 7).sum().backward()
+    (second * 9).sum().backward()
+    PrecisionDebugger.step()
+    PrecisionDebugger.close()
+    path = tmp_path / "dump" / "step0" / "rank" / "debug.json"
+    gradients = json.loads(path.read_text())["data"]["both_grad.0.debug"]
+    assert (gradients["first"]["Max"], gradients["second"][0]["Max"]) == (5.0, 9.0)
+
+
 def test_save_says_when_it_does_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     debugger = PrecisionDebugger(dump_path=tmp_path, level="L1")
     debugger.save(1, "x")

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from msprobe_builder.base.codes import METRICS, Grade
-from msprobe_builder.dump.names import UNINITIALISED
 from msprobe_builder.dump.task import Task
 from msprobe_builder.metrics.elementwise import tensor_errors
 from msprobe_builder.metrics.grading import PROFILES
 from msprobe_builder.metrics.statistics import statistic_errors
 from msprobe_builder.metrics.tensor_file import PIECE, StoredTensor
+from msprobe_builder.operators.operator import Kind
+from msprobe_builder.operators.table import rows
 
 DOCS = Path(__file__).parents[2] / "docs"
 TEXT = "".join((DOCS / name).read_text("utf-8") for name in ("metrics.md", "design/metrics.md"))
@@ -87,4 +88,4 @@ def test_ranges_and_colours_are_those_of_the_profiles() -> None:
 
 def test_constants_are_those_of_the_code() -> None:
     assert f"{PIECE:,} elements" in TEXT
-    assert all(f"`{name}`" in TEXT for name in UNINITIALISED)
+    assert all(f"`{one.name}`" in TEXT for one in rows() if one.kind is Kind.EMPTY)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,57 +14,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from msprobe_builder.verdict.differences.defaults import DEFAULTS, Default
 from tests.faults.judging import SIDE, judged
-
-_OF_TORCH = [(name, one, rest) for name, all_ in DEFAULTS.items() for one, rest in all_.items()]
-
-
-@pytest.mark.parametrize(("operator", "name", "default"), _OF_TORCH)
-def test_defaults_are_those_of_torch(operator: str, name: str, default: Default) -> None:
-    """By the signature of a function in Python, else by a schema of the operator."""
-    told = "None" if (operator, name) in _NO_CORNERS else default.value
-    assert any(
-        place == default.place and (value == told or _number(value) == _number(told))
-        for place, value in _signatures(operator, name)
-    )
-
-
-def _number(value: str) -> float | None:
-    try:
-        return float(value)
-    except ValueError:
-        return None
-
-
-_NO_CORNERS = {("interpolate", "align_corners"), ("grid_sample", "align_corners")}
-
-
-def _signatures(operator: str, name: str) -> Any:
-    function = getattr(F, operator, None)
-    if inspect.isfunction(function) and "_dispatch" not in function.__qualname__:
-        parameters = list(inspect.signature(function).parameters.values())
-        for place, one in enumerate(parameters):
-            if one.name == name:
-                yield place, str(one.default)
-        return
-    packet = getattr(torch.ops.aten, operator)
-    for schema in (getattr(packet, overload)._schema for overload in packet.overloads()):
-        for place, one in enumerate(schema.arguments):
-            may_lack = one.has_default_value() or str(one.type).startswith("Optional")
-            if one.name == name and may_lack:
-                yield -1 if one.kwarg_only else place, str(one.default_value)
-
-
-@pytest.mark.filterwarnings("ignore:Default grid_sample")
-@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-def test_corners_are_not_aligned_unless_told(mode: str) -> None:
-    """The signature has None, which stands for False."""
-    x = torch.randn(1, 2, 5, 5)
-    told = F.interpolate(x, scale_factor=2.0, mode=mode, align_corners=False)
-    assert torch.equal(F.interpolate(x, scale_factor=2.0, mode=mode), told)
-    grid = torch.rand(1, 3, 3, 2)
-    assert torch.equal(F.grid_sample(x, grid, mode), F.grid_sample(x, grid, mode, "zeros", False))
 
 
 class Bent(nn.Module):

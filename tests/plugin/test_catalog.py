@@ -61,7 +61,8 @@ def test_the_configurations_of_both_runs_are_told_where_there_are_any(
             [(place, f"NAME_{place}") for place in range(1, 302)],
         )
     [file] = catalog(ask).files
-    assert (file.configuration.outcome, file.configuration.sentence) == ("warning", "Look.")
+    assert file.configuration.outcome == "warning"
+    assert file.configuration.said == '[{"code":"text","text":"Look."}]'
     [part] = file.configuration.parts
     assert (part.part, part.outcome, part.differences) == ("env", "warning", 301)
     assert [one.name for one in part.shown] == [f"NAME_{place}" for place in range(1, 201)]

@@ -144,6 +144,38 @@ def test_infinite_errors_are_the_worst(ask: Ask, logdir: Path) -> None:
     assert max(found.scaled) == 1000
 
 
+@pytest.mark.parametrize(
+    ("extremes", "errors", "scaled"),
+    [
+        ((4.0, -2.0), (1.0, 1.0), 0.25),  # both by the largest element
+        ((2.0, -4.0), (1.0, 0.0), 0.25),
+        ((2.0, -3.4e38), (1.0, 0.0), 0.5),  # beside a mask
+        ((3.4e38, -2.0), (0.0, 1.0), 0.5),
+        ((2.0, -3.4e38), (0.0, 1.7e38), 0.5),  # the mask itself
+        ((1e-4, -0.5), (0.1, 0.0), 0.2),  # small, and no mask
+        ((0.5, -1e-4), (0.0, 0.1), 0.2),
+        ((1e4, -10.0), (0.0, 5.0), 5e-4),  # a thousand times as much is no mask yet
+    ],
+)
+def test_errors_are_measured_against_the_largest_element_that_is_no_mask(
+    ask: Ask,
+    logdir: Path,
+    extremes: tuple[float, float],
+    errors: tuple[float, float],
+    scaled: float,
+) -> None:
+    [path] = list(logdir.rglob("*.vis.db"))
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE tensor SET max = ?, min = ? WHERE node_id = 104", extremes)
+        connection.execute(
+            "UPDATE comparison SET max_diff = ?, min_diff = ?, nan_flags = 0", errors
+        )
+        connection.execute("UPDATE comparison SET norm_diff = NULL, mean_diff = NULL")
+    name = path.relative_to(logdir).as_posix()
+    found = pb.Measures.FromString(ask("measures", file=name, step=0, rank=0).data)
+    assert list(found.scaled) == pytest.approx([-1, -1, -1, scaled, -1, -1, -1], rel=1e-5)
+
+
 def test_they_may_take_longer_than_other_answers(
     demo_database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

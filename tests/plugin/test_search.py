@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from msprobe_builder.database.read.fitting import SEPARATOR
 from msprobe_builder.database.read.search import Search, search
 from tb_graph_ascend.generated import graph_pb2 as pb
+from tb_graph_ascend.problems import ProblemError
 from tb_graph_ascend.query import expressions
 from tests.conftest import BuildDatabase
 from tests.plugin.conftest import Ask, catalog, client_of, node, problem_of
@@ -229,6 +231,15 @@ def test_a_regular_expression_that_cannot_be_used(
     response = ask_other("search", file=other.name, name=pattern, regex=1)
     assert response.status_code == 400
     assert problem_of(response).code == code
+
+
+def test_an_expression_may_be_so_long_and_finds_letters_in_any_case() -> None:
+    names = SEPARATOR.join(("Torch.add", "Torch.mul", "tensor.ADD"))
+    assert expressions.matching("aDD$", names) == [0, 2]
+    longest = "add" + "|" * (expressions.EXPRESSION_LENGTH - 3)
+    assert expressions.matching(longest, names) == [0, 1, 2]
+    with pytest.raises(ProblemError, match="longer than 1000 characters"):
+        expressions.matching(longest + "|", names)
 
 
 def test_compiling_an_expression_counts_as_well(

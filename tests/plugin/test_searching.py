@@ -6,12 +6,11 @@ import re
 from random import Random
 
 from hypothesis import given
-from hypothesis import strategies as st
 
 from msprobe_builder.base.codes import Kind, Section
 from msprobe_builder.database.read.fitting import SEPARATOR
 from msprobe_builder.database.read.search import EXECUTION, SEVERITY, Search, search
-from tests.small_graphs import REASONS, Node, Pair, random_pair, written
+from tests.small_graphs import RANDOMS, REASONS, Node, Pair, random_pair, written
 
 SECTIONS = {
     "dtype": tuple(Section),
@@ -127,7 +126,7 @@ def module_of(nodes: dict[int, Node], node: Node) -> str:
     return above.stem
 
 
-@given(st.randoms(use_true_random=False))
+@given(RANDOMS)
 def test_a_search_finds_the_nodes_that_fit_and_tells_what_is_known_of_them(random: Random) -> None:
     pairs = [random_pair(random, rank) for rank in range(random.randint(1, 2))]
     with written(pairs) as connection:

@@ -11,22 +11,22 @@ from random import Random
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from msprobe_builder.database.trends.open import STATISTICS
 from msprobe_builder.database.trends.write import Target, TrendWriter
 from tb_graph_ascend.problems import ProblemError
 from tb_graph_ascend.query import trend_window
 from tb_graph_ascend.query.trend_window import Window, read_columns
+from tests.small_graphs import RANDOMS
 
-NUMBERS = (0.0, 1.0, -1.0, 2.5, -4.0, 3.0, math.nan, math.inf, -math.inf)
+NUMBERS = (*(0.0, 1.0, -1.0, 2.5, -4.0, 3.0) * 2, *(math.nan,) * 5, math.inf, -math.inf)
 Values = dict[tuple[str, int, int], dict[str, float]]  # of a target's name, a rank and a step
 
 
 def written(random: Random, connection: sqlite3.Connection) -> tuple[list[str], Values]:
     """The names of the targets in their order, and the values that were written."""
     writer = TrendWriter(connection)
-    names = random.sample("abcdef", random.randint(1, 5))
+    names = random.sample("abcd", random.randint(1, 4))
     targets = {name: writer.target(Target("weight", name, None, None)) for name in names}
     values: Values = {}
     steps = sorted(random.sample(range(30), random.randint(1, 12)))
@@ -56,36 +56,49 @@ def farthest(values: list[float]) -> float:
     return max(values, key=lambda value: math.inf if math.isnan(value) else abs(value))
 
 
-@given(st.randoms(use_true_random=False))
+@given(RANDOMS)
 def test_a_column_holds_what_is_farthest_from_zero_in_its_steps(random: Random) -> None:
     with closing(sqlite3.connect(":memory:")) as one, closing(sqlite3.connect(":memory:")) as two:
         (names, own), (_, other) = written(random, one), written(random, two)
-        kind = random.choice(("relative", "absolute"))
-        statistic = random.choice(STATISTICS)
-        targets = random.sample(range(len(names)), random.randint(1, len(names)))
-        ranks = random.sample(range(4), random.randint(1, 4))
-        first, last = sorted(random.choices(range(30), k=2))
-        count = random.randint(1, 8)
-        is_difference = random.random() < 0.5
-        window = Window(statistic, tuple(targets), tuple(ranks), first, last, count, kind)
-        starts, (found, there) = read_columns(one, two if is_difference else None, window)
-    steps = sorted({step for _, _, step in own if first <= step <= last})
-    width = max(1, math.ceil(len(steps) / count))
-    columns = [steps[at : at + width] for at in range(0, len(steps), width)]
-    assert starts == [column[0] for column in columns]
-    assert found.shape == there.shape == (len(targets), len(ranks), len(columns))
-    for (row, target), (line, rank), (at, column) in product(
-        enumerate(targets), enumerate(ranks), enumerate(columns)
+        for other_values in (None, other) * 4:
+            targets = random.sample(range(len(names)), random.randint(1, len(names)))
+            ranks = random.sample(range(4), random.randint(1, 4))
+            first, last = sorted(random.choices(range(30), k=2))
+            window = Window(
+                random.choice(STATISTICS), tuple(targets), tuple(ranks), first, last,
+                random.choice((1, 2, 3, 30, 30)), random.choice(("relative", "absolute")),
+            )  # fmt: skip
+            found = read_columns(one, None if other_values is None else two, window)
+            check(window, names, own, other_values, *found)
+
+
+def check(
+    window: Window,
+    names: list[str],
+    own: Values,
+    other: Values | None,
+    starts: list[int],
+    columns: trend_window.Values,
+) -> None:
+    steps = sorted({step for _, _, step in own if window.first_step <= step <= window.last_step})
+    width = max(1, math.ceil(len(steps) / window.columns))
+    bins = [steps[at : at + width] for at in range(0, len(steps), width)]
+    assert starts == [steps_of[0] for steps_of in bins]
+    found, there = columns
+    assert found.shape == there.shape == (len(window.targets), len(window.ranks), len(bins))
+    for (row, target), (line, rank), (at, steps_of) in product(
+        enumerate(window.targets), enumerate(window.ranks), enumerate(bins)
     ):
         known = []
-        for step in column:
+        for step in steps_of:
             place = names[target], rank, step
-            if statistic in own.get(place, {}):
-                value = own[place][statistic]
-                if not is_difference:
-                    known.append(value)
-                elif statistic in other.get(place, {}):
-                    known.append(difference(value, other[place][statistic], kind))
+            value = own.get(place, {}).get(window.statistic)
+            if value is not None and other is None:
+                known.append(value)
+            elif value is not None and other is not None:
+                subtrahend = other.get(place, {}).get(window.statistic)
+                if subtrahend is not None:
+                    known.append(difference(value, subtrahend, window.difference))
         assert there[row, line, at] == bool(known)
         if known:
             np.testing.assert_equal(found[row, line, at], farthest(known))

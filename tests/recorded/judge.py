@@ -117,9 +117,12 @@ def _first(_: sqlite3.Connection, verdict: Verdict) -> dict[str, Any] | None:
     return described(verdict.suspects[0]) if verdict.suspects else None
 
 
-def _strong(_: sqlite3.Connection, verdict: Verdict) -> list[str]:
-    found = [one.node for one in verdict.suspects if one.strength == "strong"]
-    return list(dict.fromkeys(found))
+def _of_strength(strength: str) -> Callable[[sqlite3.Connection, Verdict], list[str]]:
+    def read(_: sqlite3.Connection, verdict: Verdict) -> list[str]:
+        found = [one.node for one in verdict.suspects if one.strength == strength]
+        return list(dict.fromkeys(found))
+
+    return read
 
 
 def _named(_: sqlite3.Connection, verdict: Verdict) -> list[str]:
@@ -164,8 +167,9 @@ _READERS: dict[str, Callable[[sqlite3.Connection, Verdict], Any]] = {
     "conclusion": lambda _, verdict: verdict.conclusion,
     "first_bad_step": lambda _, verdict: verdict.first_bad_step,
     "first": _first,
-    "strong": _strong,
-    "innocent": _strong,
+    "strong": _of_strength("strong"),
+    "weak": _of_strength("weak"),
+    "innocent": _of_strength("strong"),
     "unnamed": _named,
     "pairs": _pairs,
     "alone": _alone,
@@ -194,7 +198,7 @@ def _fits(right: Any, found: Any) -> bool:
 
 def _by_key(name: str, right: Any, found: Any) -> list[str]:
     """What is told of some keys; None says that there is nothing of the kind."""
-    if right is None or found is None:
+    if not right or found is None:  # an empty map as well: nothing at all
         return _unequal(name, right, found)
     return [
         line for key, one in right.items() for line in _one_of(f"{name} {key}", one, found.get(key))
@@ -224,6 +228,7 @@ _UNLIKE: dict[str, Callable[[str, Any, Any], list[str]]] = {
     "conclusion": _one_of,
     "first": _by_key,
     "strong": _in_order,
+    "weak": _in_order,
     "innocent": _none_of,
     "unnamed": _none_of,
     "pairs": _by_key,

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from msprobe_builder.database.open import opened
 from tests.conftest import REPOSITORY
 from tests.recorded.case import FOLDER, RecordedCase, cases
 from tests.recorded.judge import database_of, differences, facts_of
+from tests.recorded.measured import wrong_roles, wrong_sizes
 from tests.sharing import make_once
 
 CASES = list(cases())
@@ -37,8 +39,14 @@ def unpacked(archive: Path) -> Path:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_what_is_recorded_is_judged_as_its_file_says(case: RecordedCase, tmp_path: Path) -> None:
     dumps = None if case.archive is None else unpacked(case.archive)
-    found = facts_of(database_of(case, dumps, tmp_path), case.facts)
-    wrong = differences(case.facts, found)
+    database = database_of(case, dumps, tmp_path)
+    wrong = differences(case.facts, facts_of(database, case.facts))
+    if case.told_from is not None:
+        assert dumps is not None
+        sides = dumps / str(case.npu), dumps / str(case.bench)
+        with opened(database) as connection:
+            wrong += wrong_sizes(connection, *sides)
+            wrong += wrong_roles(connection, *sides, case.told_from)
     assert not wrong, "\n".join([case.why, *wrong])
 
 

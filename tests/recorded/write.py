@@ -24,7 +24,7 @@ from tests.recorded.judge import database_of, facts_of
 
 WRITTEN = ("conclusion", "first", "strong")
 _READ = ("dump.json", "construct.json", "stack.json")
-_PATH = re.compile(r"File (?:/[^,\n]*/)?((?:site-packages/)[^,\n]*|[^/,\n]*/?[^/,\n]*),")
+_PATH = re.compile(r"File (/[^,\n]+),")
 
 
 def main() -> None:
@@ -105,8 +105,18 @@ def copy(dump: Path, to: Path, places: set[Path] | None) -> None:
         for file in _READ:
             if (folder / file).exists():
                 text = (folder / file).read_text(encoding="utf-8")
-                short = _PATH.sub(r"File \1,", text) if file == "stack.json" else text
+                short = _PATH.sub(_short, text) if file == "stack.json" else text
                 (to / place / file).write_text(short, encoding="utf-8")
+        if (folder / "dump_tensor_data").exists():
+            shutil.copytree(folder / "dump_tensor_data", to / place / "dump_tensor_data")
+
+
+def _short(frame: re.Match[str]) -> str:
+    """A line of a stack with the path from where packages are installed, or the last folder."""
+    path = frame[1]
+    _, installed, inside = path.rpartition("site-packages/")
+    short = installed + inside if installed else "/".join(path.split("/")[-2:])
+    return f"File {short},"
 
 
 def without_defaults(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,11 +4,6 @@ import { describe, expect, it } from 'vitest';
 
 import { notedZh } from '../../src/i18n/zh/noted';
 import { apartZh, reasonZh } from '../../src/i18n/zh/reasons';
-import { reportedZh } from '../../src/i18n/zh/reported';
-import { toldZh } from '../../src/i18n/zh/told';
-
-// tests/builder/verdict/test_told.py holds this list against what the builder can say.
-const SENTENCES = JSON.parse(readFileSync('test/i18n/told.json', 'utf8')) as string[];
 
 /** English words of four letters and more that are no part of a name or a number. */
 function english(text: string): string[] {
@@ -22,45 +17,6 @@ function english(text: string): string[] {
         ),
     );
 }
-
-describe('a verdict in Chinese', () => {
-  it.each(SENTENCES)('leaves nothing in English of: %s', (sentence) => {
-    const chinese = toldZh(sentence);
-    expect(chinese).not.toBe(sentence);
-    expect(english(chinese)).toEqual([]);
-  });
-
-  it('keeps names, lines and numbers', () => {
-    expect(toldZh(SENTENCES[0]!)).toBe(
-      'modules.layers.1.self_attn → Tensor.__mul__.19.forward（modeling_llama.py:193）：输入一致，' +
-        'output.0 的范数是标杆的 1.5 倍。参数 1 为 0.375，标杆为 0.25。' +
-        '这是舍入与运行自身噪声所能解释的 1,000 倍以上。其后 90 个节点继承了该误差。',
-    );
-    expect(toldZh(SENTENCES[3]!)).toMatch(
-      /^尚不能确定，请先查看 标杆的 Torch\.cat\.0\.forward（model\.py:8）：本次运行缺少这次调用。/,
-    );
-    expect(toldZh(SENTENCES[4]!)).toMatch(/^step 3、rank 12：Torch\.cat\.0\.forward：标杆没有/);
-  });
-
-  it('stays as it was written where a part of it is unknown', () => {
-    for (const text of [
-      '',
-      'Something that a later version says.',
-      `${SENTENCES[0]!} And something that a later version says.`,
-      `${SENTENCES[33]!} ${SENTENCES[23]!}`,
-      `No fault beyond rounding in ${'1'.repeat(5000)} nodes.`,
-    ]) {
-      expect(toldZh(text)).toBe(text);
-    }
-  });
-
-  it('comes to an end over a text that fits nowhere', () => {
-    for (const part of ['The inputs agree, ', 'a, ', 'x: ', 'Argument 1 is 2, in the reference ']) {
-      const text = part.repeat(4000).slice(0, 4000);
-      expect(toldZh(text)).toBe(text);
-    }
-  });
-});
 
 describe('the note beside a pair of tensors in Chinese', () => {
   // tests/builder/verdict/test_told.py holds this list against what the builder writes.
@@ -88,35 +44,6 @@ describe('the note beside a pair of tensors in Chinese', () => {
 
   it('stays as it was written where it is unknown', () => {
     for (const note of ['', 'constructor', `${notes[0]!} `]) expect(notedZh(note)).toBe(note);
-  });
-});
-
-describe('what a build reports of merged ranks in Chinese', () => {
-  // tests/builder/merge/test_reported.py holds this list against what the builder can say.
-  const reported = JSON.parse(readFileSync('test/i18n/reported.json', 'utf8')) as string[];
-
-  it.each(reported)('leaves nothing in English of: %s', (message) => {
-    const chinese = reportedZh(message);
-    expect(chinese).not.toBe(message);
-    expect(english(chinese.replaceAll(/parallel_merge|order|token/g, ''))).toEqual([]);
-  });
-
-  it('keeps sizes and ranks', () => {
-    expect(reportedZh(reported[0]!)).toBe(
-      '识别出 4 个 rank 的切分为 tp 2（并行层的集合通信在 rank [0、1] 之间进行）、' +
-        'pp 2（rank 0 与 2 之间有发送）。',
-    );
-  });
-
-  it('stays as it was written where a part of it is unknown', () => {
-    for (const message of [
-      '',
-      '2 ranks were found to be tp 2 (a reason of a later version), pp 1.',
-      `${reported[0]!} And more.`,
-      reported[0]!.replace('.', '; and more.'),
-    ]) {
-      expect(reportedZh(message)).toBe(message);
-    }
   });
 });
 

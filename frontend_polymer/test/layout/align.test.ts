@@ -139,6 +139,7 @@ describe('rows', () => {
             around = rows.parent[around]!;
           }
           expect(rows.node[side][around]).toBe(above);
+          if (rows.through[row] === 1) expect(hierarchy.beside[side][node]).toBe(-1);
         }
       }
     });
@@ -256,6 +257,57 @@ describe('side by side', () => {
       ['old', 'new'],
       ['a', 'a'],
     ]);
+  });
+
+  const module = (name: string, key: string | null, ...children: Sketch[]): Sketch => ({
+    ...{ stem: `Module.${name}.Block`, direction: Direction.FORWARD, call: 0, children },
+    ...(key === null ? {} : { key }),
+  });
+
+  test('a module whose counterpart is elsewhere wraps nothing', () => {
+    const [a, c, d, z] = ['a', 'c', 'd', 'z'].map((name) => api(name, name));
+    const [npu, bench] = [
+      model(module('m', 'm', a!), c!, d!),
+      model(a!, c!, d!, module('m', 'm', z!)),
+    ];
+    expect(rowsOf(npu, bench)).toEqual([
+      ['DefaultModel', 'DefaultModel'],
+      ['m', null],
+      ['a', null],
+      [null, 'a'],
+      ['c', 'c'],
+      ['d', 'd'],
+      [null, 'm'],
+      [null, 'z'],
+    ]);
+  });
+
+  test('what either side alone has before a wrapper stands before it, the debug side first', () => {
+    const [x, y, p] = [api('x', 'x'), api('y', 'y'), api('p', 'p')];
+    const wrapped = module('w', null, p);
+    expect(rowsOf(model(x, p), model(y, wrapped))).toEqual([
+      ['DefaultModel', 'DefaultModel'],
+      ['x', null],
+      [null, 'y'],
+      [null, 'w'],
+      ['p', 'p'],
+    ]);
+    expect(rowsOf(model(x, wrapped), model(y, p))).toEqual([
+      ['DefaultModel', 'DefaultModel'],
+      ['x', null],
+      [null, 'y'],
+      ['w', null],
+      ['p', 'p'],
+    ]);
+  });
+
+  test.each([1, 2, 3, 4, 5])('%i modules in between are seen through up to four', (count) => {
+    let wrapped = api('p', 'p');
+    for (let at = 0; at < count; at++) wrapped = module(`w${at}`, null, wrapped);
+    const rows = rowsOf(model(wrapped), model(api('p', 'p')));
+    expect(rows.filter(([npu, bench]) => npu === 'p' && bench === 'p').length).toBe(
+      count <= 4 ? 1 : 0,
+    );
   });
 
   test('what is unfolded on one side only stands opposite gaps', () => {

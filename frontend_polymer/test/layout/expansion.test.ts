@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Graph } from '../../src/data/graph';
 import { Direction, Grade, Kind, Side } from '../../src/generated/graph_pb';
-import { decodeOpen, encodeOpen } from '../../src/layout/code';
+import { decodeBits, decodeOpen, encodeBits, encodeOpen } from '../../src/layout/code';
 import { Hierarchy } from '../../src/layout/hierarchy';
 import { SIDES } from '../../src/layout/sides';
 import { forSeeds, randomPair, randomTree } from '../graphs/random';
@@ -103,6 +103,7 @@ describe('folding', () => {
     const hierarchy = new Hierarchy(graphPair(healthy, healthy));
     hierarchy.expansion.toErrors(Grade.SLIGHT);
     expect(openNodes(hierarchy, Side.NPU)).toEqual([0]);
+    expect(openNodes(hierarchy, Side.BENCH)).toEqual([0]);
   });
 
   test('below a node opens all of it', () => {
@@ -125,6 +126,15 @@ test('revealing a node gives it and its counterpart a row', () => {
   });
 });
 
+test('revealing what stands in a folded root unfolds the root', () => {
+  const hierarchy = new Hierarchy(graphPair(sketch(), sketch()));
+  hierarchy.expansion.sync = false;
+  for (const side of SIDES) hierarchy.expansion.set(side, 0, false);
+  hierarchy.expansion.reveal(Side.NPU, 5);
+  expect(openNodes(hierarchy, Side.NPU)).toEqual([0, 3, 4]);
+  expect(openNodes(hierarchy, Side.BENCH)).toEqual([0, 3, 4]);
+});
+
 describe('what is open, as text', () => {
   const openOf = (graph: Graph, isOpen: (node: number) => boolean): Uint8Array =>
     Uint8Array.from({ length: graph.count }, (_, node) =>
@@ -140,6 +150,34 @@ describe('what is open, as text', () => {
       expect(text).toMatch(/^[\w-]*$/);
       expect(decodeOpen(graph, text)).toEqual(open);
     });
+  });
+
+  test('of bits comes back from every text that holds so many', () => {
+    forSeeds(200, (random) => {
+      const count = 1 + random.below(70);
+      const letters = Array.from({ length: random.below(6) }, () =>
+        random.pick('ABCDZaghz09-_'.split('')),
+      );
+      const bits = decodeBits(letters.join(''), count);
+      if (bits === null) return;
+      expect(bits).toHaveLength(count);
+      expect(decodeBits(encodeBits(bits), count)).toEqual(bits);
+    });
+    const long = new Uint8Array(40_000).fill(1, 39_999);
+    expect(decodeBits(encodeBits(long), 40_000)!.indexOf(1)).toBe(39_999);
+  });
+
+  test.each([
+    ['', 3, '000'],
+    ['C', 3, '001'], // two zeros, and what is left
+    ['C', 2, null], // nothing is left
+    ['AC', 3, '110'],
+    ['ABB', 3, '101'],
+    ['BAB', 3, null], // a run of none
+    ['ABg', 3, null], // a number without its end
+    ['A!', 3, null],
+  ])('%s for %i bits is %s', (text, count, bits) => {
+    expect(decodeBits(text, count)?.join('') ?? null).toBe(bits);
   });
 
   test('is short for what is common', () => {

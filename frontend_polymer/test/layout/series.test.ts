@@ -295,6 +295,25 @@ describe('which layers are folded', () => {
     expect(shown(all.slice(0, 4), all)).toEqual([ROOT, ['l.0 … 3', 'l.0 … 3'], ['', 'l.4 … 9']]);
   });
 
+  test('in parts by micro-step and by direction', () => {
+    const steps = layers('l', 8).map((one, at) => ({ ...one, microStep: at < 4 ? 0 : 1 }));
+    const halves = [['l.0 … 3', 'l.0 … 3'], ['l.4 … 7', 'l.4 … 7']]; // prettier-ignore
+    expect(shown(steps)).toEqual([ROOT, ...halves]);
+    const turned = Array.from({ length: 8 }, (_, at) =>
+      layer('l', at, { direction: at < 4 ? Direction.FORWARD : Direction.BACKWARD }),
+    );
+    expect(shown(turned)).toEqual([ROOT, ...halves]);
+  });
+
+  test('none whose counterparts are of no list', () => {
+    const npu = layers('l', 6);
+    const mixed = npu.map(({ key }, at) => ({
+      ...{ ...layer('l', at, { class: at % 2 === 0 ? 'A' : 'B' }), key: key! },
+    }));
+    expect(shown(npu, mixed)).toHaveLength(7);
+    expect(shown(mixed, npu)).toHaveLength(7);
+  });
+
   test('of one graph alone', () => {
     const hierarchy = new Hierarchy([singleGraph(model(...layers('l', 9))), null]);
     expect(labels(hierarchy)).toEqual([
@@ -335,6 +354,37 @@ describe('a row of layers', () => {
     expect(opened.slice(2).map(({ label, depth }) => [label, depth])).toEqual(
       Array.from({ length: 10 }, (_, at) => [`model.layers.${at} · Block`, 2]),
     );
+  });
+
+  test('stands for the layer of the largest error among those of one grade, the first of equals', () => {
+    const errors = [0.3, 0.39, 0.39, 0.2, 0.1];
+    const sketch = model(
+      ...errors.map((error, at) => ({ ...layer('l', at, { grade: Grade.SLIGHT }), error })),
+    );
+    const { trees } = folded(sketch, sketch);
+    for (const tree of trees) {
+      const worst = tree!.node(tree!.graph.count);
+      expect(tree!.graph.name(worst)).toBe('Module.l.1.Block.forward.0');
+    }
+  });
+
+  test('is opened below a module that holds nothing else', () => {
+    const sketch = model({ stem: 'Module.net.Net', key: 'net', children: layers('net.l', 5) });
+    const hierarchy = folded(sketch, sketch);
+    hierarchy.expansion.expandBelow(Side.NPU, 1);
+    hierarchy.relayout();
+    expect(hierarchy.expansion.isOpen(Side.NPU, hierarchy.graphs[0].count)).toBe(true);
+    expect(hierarchy.rows.count).toBe(1 + 1 + 1 + 5 * 2);
+    expect(Math.max(...hierarchy.rows.depth)).toBe(hierarchy.trees[0].deepest);
+  });
+
+  test('leaves the sides in step, or out of step', () => {
+    const hierarchy = pair();
+    for (const sync of [false, true]) {
+      hierarchy.expansion.sync = sync;
+      hierarchy.foldsLayers = !hierarchy.foldsLayers;
+      expect(hierarchy.expansion.sync).toBe(sync);
+    }
   });
 
   test('opens on the way to errors, and only there', () => {
@@ -407,6 +457,35 @@ describe('layers that one side wraps', () => {
       children: [{ ...inner, stem: `Module.net.${number}.inner.Block` }],
     }));
   const around = (...children: Sketch[]): Sketch => ({ stem: 'Module.parallel.Wrapper', children });
+
+  const nested = (one: Sketch, count: number, name: string): Sketch => {
+    let whole = one;
+    for (let at = 0; at < count; at++) whole = { stem: `Module.${name}${at}.W`, children: [whole] };
+    return whole;
+  };
+
+  test.each([1, 2, 3, 4, 5])('are found in and around %i modules, up to four', (count) => {
+    const plain = model(...layers('net', 6));
+    const each = layers('net', 6).map((inner, number): Sketch => ({
+      ...nested(inner, count - 1, `net.${number}.inner`),
+    }));
+    const single = each.map((inner, number): Sketch => ({
+      ...{ stem: `Module.net.${number}.Wrapper`, direction: Direction.FORWARD, children: [inner] },
+    }));
+    let around: Sketch[] = layers('net', 6);
+    for (let at = 0; at < count; at++) around = [{ stem: `Module.w${at}.W`, children: around }];
+    for (const [npu, bench] of [
+      [model(...single), plain],
+      [plain, model(...single)],
+      [model(...around), plain],
+      [plain, model(...around)],
+    ] as const) {
+      const hierarchy = folded(npu, bench);
+      const series = hierarchy.graphs[0].count;
+      const isPaired = hierarchy.trees[0].size > series && hierarchy.beside[0][series]! >= 0;
+      expect(isPaired).toBe(count <= 4);
+    }
+  });
 
   test.each([
     ['each', [model(...wrappers(12)), model(...layers('net', 12))]],

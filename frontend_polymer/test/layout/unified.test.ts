@@ -42,6 +42,24 @@ describe('both sides as one tree', () => {
     });
   });
 
+  test('let the debug side speak for what both have', () => {
+    forSeeds(30, (random) => {
+      const hierarchy = unified(random);
+      const { node } = hierarchy.rows;
+      for (const [row, npu] of node[Side.NPU].entries()) {
+        const other = node[Side.BENCH][row]!;
+        const speaker =
+          npu < 0 ? { side: Side.BENCH, index: other } : { side: Side.NPU, index: npu };
+        if (other >= 0) {
+          expect(hierarchy.spokesman({ side: Side.BENCH, index: other })).toEqual(speaker);
+        }
+      }
+      hierarchy.isUnified = false;
+      const last = { side: Side.BENCH, index: Math.max(...node[Side.BENCH]) };
+      expect(hierarchy.spokesman(last)).toEqual(last);
+    });
+  });
+
   test('are unfolded together', () => {
     forSeeds(30, (random) => {
       const { beside, expansion, trees } = unified(random);

@@ -49,6 +49,15 @@ test('rows that hold nothing of this side are passed', () => {
   expect(stepFrom(hierarchy, Side.BENCH, at(2, Side.BENCH), -1)).toEqual(at(1, Side.BENCH));
 });
 
+test('at an end of rows that hold nothing of this side the last one that does is reached', () => {
+  const npu: Sketch = { stem: 'root', key: 'root', children: [call('a'), call('n')] };
+  const bench: Sketch = { stem: 'root', key: 'root', children: [call('a')] };
+  const hierarchy = new Hierarchy(graphPair(npu, bench));
+  expect([...hierarchy.rows.node[Side.BENCH]]).toEqual([0, 1, -1]);
+  expect(stepFrom(hierarchy, Side.BENCH, at(0, Side.BENCH), 2)).toEqual(at(1, Side.BENCH));
+  expect(stepFrom(hierarchy, Side.BENCH, at(1, Side.BENCH), 1)).toEqual(at(1, Side.BENCH));
+});
+
 test('the parent is the one above, and the root has none', () => {
   const hierarchy = new Hierarchy([singleGraph(sketch), null]);
   expect([1, 2, 3, 4].map((index) => parentOf(hierarchy, at(index))?.index)).toEqual([0, 1, 1, 0]);
@@ -61,4 +70,13 @@ test('only one side may be shown', () => {
   hierarchy.only = Side.BENCH;
   expect(hierarchy.rows.node[Side.BENCH][0]).toBe(0);
   expect([...hierarchy.rows.node[Side.NPU]].every((node) => node === -1)).toBe(true);
+  expect(hierarchy.shown(at(0))).toBeNull();
+  expect(hierarchy.shown(at(2))).toBeNull();
+  expect(hierarchy.shown(at(2, Side.BENCH))).toEqual(at(1, Side.BENCH));
+  expect(hierarchy.nodeNear(0)).toEqual(at(0, Side.BENCH));
+});
+
+test('what these graphs do not hold has no row', () => {
+  const hierarchy = new Hierarchy(graphPair(sketch, sketch));
+  expect([0, 1, 2, 4, 5].map((index) => hierarchy.rowOf(at(index)))).toEqual([0, 1, -1, 2, -1]);
 });

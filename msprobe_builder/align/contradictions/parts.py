@@ -10,19 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.flow import is_leaf
-from msprobe_builder.align.evidence.operators import MAPS
+from msprobe_builder.align.evidence.operators import is_linear_map, numbers_of
 from msprobe_builder.align.evidence.tolerances import EQUAL
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.operators.questions import one_of
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 _NORM = 3
-_ADD = frozenset({"add", "biasadd", "bias_add"})
 
 
 def take_back_parts(
@@ -40,7 +40,7 @@ def take_back_parts(
     """
     nodes = np.flatnonzero((pairs.evidence > 0) & (pairs.partner > 0) & pairs.npu.forward)
     nodes = nodes[pairs.npu.outline.kind[nodes] != Kind.COLLECTION]
-    maps = [number for name, number in operators.items() if name in MAPS]
+    maps = numbers_of(operators, is_linear_map)
     has_weights = pairs.npu.parameters_below[1, nodes] > 0
     nodes = nodes[np.isin(pairs.npu.operator[nodes], maps) | has_weights]
     if not pairs.known.trust.equal:
@@ -50,7 +50,7 @@ def take_back_parts(
     both = (pairs.npu, table), (pairs.bench, other)
     given = [_first_rows(one, Section.INPUT, len(side)) for side, one in both]
     out = [_first_rows(one, Section.OUTPUT, len(side)) for side, one in both]
-    adding = [number for name, number in operators.items() if name in _ADD]
+    adding = numbers_of(operators, one_of("add", "bias_add")).tolist()
     sides = [_Side(*one, rows, adding) for one, rows in zip(both, out, strict=True)]
     partner = pairs.partner[nodes]
     known = (given[0][nodes] >= 0) & (given[1][partner] >= 0)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.operators import FORMS
+from msprobe_builder.align.evidence.operators import maybe_hands_on, numbers_of
 from msprobe_builder.align.evidence.scores import levels
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.dump.names import Kind
 
 Int = NDArray[np.int64]
-
-HAND_ON = FORMS | {"dropout"}  # operators that may leave a tensor as it is
 
 
 def hands_on(side: Traits, operators: dict[str, int]) -> Int:
@@ -24,7 +22,7 @@ def hands_on(side: Traits, operators: dict[str, int]) -> Int:
     differ; without statistics it does where it has no weights and makes no call, though the dump
     has calls.
     """
-    forms = np.array([number for name, number in operators.items() if name in HAND_ON], np.int64)
+    forms = numbers_of(operators, maybe_hands_on)
     modules = np.flatnonzero(side.forward & (side.outline.kind == Kind.MODULE))
     result = np.full(len(side), -1, dtype=np.int64)
     tensors = side.inputs, side.outputs

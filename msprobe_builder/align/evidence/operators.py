@@ -1,68 +1,53 @@
-"""What an API call does, whatever its framework or calling style calls it."""
+"""What alignment asks of operators: calls that show a tensor in another form, and linear maps."""
 
 from __future__ import annotations
 
-from functools import cache
-from importlib import resources
+import numpy as np
+from numpy.typing import NDArray
 
-# A call of one of these changes the representation of a tensor, not what it says.
-CASTS = frozenset(
-    {
-        *("to", "float", "half", "bfloat16", "double", "type", "type_as", "cast", "astype"),
-        *("contiguous", "clone", "detach", "cpu", "cuda", "npu", "copy_"),
-    }
-)
+from msprobe_builder.operators import questions
+from msprobe_builder.operators.operator import Kind, Operator
+from msprobe_builder.operators.table import row_of
 
-# Calls that only show a tensor in another form.
-LAYOUTS = frozenset(
-    {"reshape", "transpose", "permute", "expand", "unsqueeze", "squeeze", "t", "split"}
-)
-FORMS = CASTS | LAYOUTS
+Int = NDArray[np.int64]
 
-# Calls whose elements are elements of what they are given, in other places.
-MOVES = LAYOUTS | frozenset(
-    {
-        *("cat", "stack", "chunk", "unbind", "getitem", "narrow", "select", "index_select"),
-        *("repeat", "repeat_interleave", "roll", "flip", "real", "imag"),
-    }
-)
-
-# Linear maps: they may take in what stands behind them, a norm or a bias.
-MAPS = frozenset(
-    {
-        *("linear", "conv1d", "conv2d", "conv3d", "matmul", "addmm"),
-        *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
-    }
-)
-
-# Calls whose result grows with their weights: one side may have padded these.
-PADDED = frozenset({"linear", "embedding", "cross_entropy", "nll_loss", "log_softmax", "softmax"})
+_LAYOUTS = (Kind.SHAPE, Kind.TRANSPOSE)
+_MOVES = (Kind.SLICE, Kind.JOIN, Kind.REPEAT, Kind.TURN, Kind.PICK)
 
 
-@cache
-def operator_of(stem: str) -> str:
-    """The operation of an API: ``Tensor.__add__``, ``Torch.add`` and ``Mint.add`` are ``add``.
-
-    Collectives stay apart from the functions of the same name.
-    """
-    prefix, _, rest = stem.partition(".")
-    operator = rest.rpartition(".")[2] or prefix
-    if operator.startswith("__") and operator.endswith("__") and len(operator) > 4:
-        operator = operator[2:-2]
-    elif operator.endswith("_") and operator.strip("_"):
-        operator = operator.rstrip("_")  # in place
-    operator = operator.lower()
-    operator = _synonyms().get(operator, operator)
-    return f"collective {operator}" if prefix in ("Distributed", "MintDistributed") else operator
+def casts(operator: Operator) -> bool:
+    """Whether it changes the representation of a tensor, not what it says."""
+    return questions.casts(operator) or operator.name in ("clone", "detach")
 
 
-@cache
-def _synonyms() -> dict[str, str]:
-    """The table ``operators.tsv``: other names of an operation, one operation per line."""
-    text = resources.files(__package__).joinpath("operators.tsv").read_text("utf-8")
-    result = {}
-    for line in text.splitlines():
-        if line and not line.startswith("#"):
-            operator, *others = line.split()
-            result.update(dict.fromkeys(others, operator))
-    return result
+def layouts(operator: Operator) -> bool:
+    """Whether it only shows a tensor in another form."""
+    is_layout = operator.kind in _LAYOUTS or operator.name in ("expand", "split")
+    return is_layout and not casts(operator)
+
+
+def forms(operator: Operator) -> bool:
+    """Whether it is one of both."""
+    return casts(operator) or layouts(operator)
+
+
+def moves(operator: Operator) -> bool:
+    """Whether its elements are elements of what it is given, in other places."""
+    return layouts(operator) or operator.kind in _MOVES
+
+
+def maybe_hands_on(operator: Operator) -> bool:
+    """Whether it may leave a tensor as it is: a form, or dropout that drops nothing."""
+    return forms(operator) or operator.name == "dropout"
+
+
+def is_linear_map(operator: Operator) -> bool:
+    """Whether it may take in what stands behind it, a norm or a bias."""
+    is_map = operator.kind is Kind.PRODUCT and "products" in operator.condition
+    return is_map and operator.traits.isdisjoint({"attention", "recurrent", "cell"})
+
+
+def numbers_of(operators: dict[str, int], question: questions.Question) -> Int:
+    """The numbers of the operators of which the answer is yes; their names are those of rows."""
+    found = [number for name, number in operators.items() if question(row_of(name))]
+    return np.array(found, dtype=np.int64)

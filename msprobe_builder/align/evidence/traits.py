@@ -8,7 +8,6 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.operators import operator_of
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction, Kind, parse_gradients
 from msprobe_builder.dump.parameters import Section
@@ -17,6 +16,7 @@ from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.match.hashing import mixed
 from msprobe_builder.match.outline import Outline
+from msprobe_builder.operators.table import paired_name
 
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]
@@ -83,7 +83,7 @@ def _operators(tree: Tree, calls: Int, ids: dict[str, int]) -> Int:
     stems, first, place = np.unique(stem, return_index=True, return_inverse=True)
     of_stem = np.empty(len(stems), dtype=np.int64)
     for one in np.argsort(first).tolist():
-        of_stem[one] = ids.setdefault(operator_of(tree.calls.stems[stems[one]]), len(ids))
+        of_stem[one] = ids.setdefault(paired_name(tree.calls.stems[stems[one]]), len(ids))
     result[calls] = of_stem[place]
     return result
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import cache
 from importlib import resources
 
-from msprobe_builder.align.evidence.operators import FORMS, operator_of
+from msprobe_builder.align.evidence.operators import forms
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.graph.tree import Tree
+from msprobe_builder.operators.table import paired_name, row_of
 
 
 @cache
@@ -31,7 +32,7 @@ def name_of(pairs: Pairs, npu: list[int], bench: list[int]) -> str:
         for name, calls, parts in fusions():
             if calls & set(one) and parts <= set(many) and len(many) >= len(one):
                 return name
-    telling = [[name for name in side if name not in FORMS] for side in sides]
+    telling = [[name for name in side if not forms(row_of(name))] for side in sides]
     shorter, longer = sorted(telling, key=len)
     for names in (shorter, longer):
         if len(set(names)) == 1:
@@ -49,6 +50,6 @@ def operators_of(tree: Tree, nodes: list[int]) -> list[str]:
     """The operation of each call, the class of each module without calls."""
     names = [tree.parsed[node] for node in nodes]
     return [
-        operator_of(name.stem) if name.kind is Kind.API else name.stem.rpartition(".")[2].lower()
+        paired_name(name.stem) if name.kind is Kind.API else name.stem.rpartition(".")[2].lower()
         for name in names
     ]

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.flow import Flow, inputs_of, outputs_of
-from msprobe_builder.align.evidence.operators import FORMS
+from msprobe_builder.align.evidence.operators import forms
 from msprobe_builder.align.evidence.tolerances import EQUAL
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.groups.fused import fusions, operators_of
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.match.matching import Group
+from msprobe_builder.operators.table import row_of
 
 Int = NDArray[np.int64]
 
@@ -83,7 +84,7 @@ def _between(side: Traits, flow: Flow, partner: Int, node: int, free: list[int])
 def _marks(side: Traits, flow: Flow, partner: Int, node: int) -> bool:
     if not flow.is_leaf[node] or partner[node] < 0:
         return False
-    return operators_of(side.outline.tree, [node])[0] not in FORMS
+    return not forms(row_of(operators_of(side.outline.tree, [node])[0]))
 
 
 def _as_table_says(
@@ -95,7 +96,7 @@ def _as_table_says(
         if name not in calls or not parts <= set(names):
             continue
         first = min(names.index(part) for part in parts)
-        last = max(place for place, one in enumerate(names) if one not in FORMS)
+        last = max(place for place, one in enumerate(names) if not forms(row_of(one)))
         out, result = outputs_of(flow, node), outputs_of(other_flow, run[last])
         if not out or not result or not _same_size(flow, other_flow, out[0], result[0]):
             continue
@@ -109,7 +110,7 @@ def _as_table_says(
 
 def _with_forms(names: list[str], run: list[int], first: int, last: int) -> list[int]:
     """The run from its first telling call to its last."""
-    while first > 0 and names[first - 1] not in FORMS:
+    while first > 0 and not forms(row_of(names[first - 1])):
         first -= 1
     return run[first : last + 1]
 

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.flow import Flow
-from msprobe_builder.align.evidence.hands_on import HAND_ON
-from msprobe_builder.align.evidence.operators import MOVES
+from msprobe_builder.align.evidence.operators import maybe_hands_on, moves, numbers_of
 from msprobe_builder.align.evidence.sizes import takes_more
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.across import around
@@ -24,6 +23,7 @@ from msprobe_builder.align.pairing.twins import doubt_twins, trade_twins
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.match.matching import Group
+from msprobe_builder.operators.questions import any_of
 
 Int = NDArray[np.int64]
 
@@ -116,7 +116,7 @@ def take_back_moved(
         for i in _without_neighbours(pairs, flow, other, groups).tolist():
             pairs.take_back(i)
         return
-    moving = [number for name, number in operators.items() if name in MOVES | HAND_ON]
+    moving = numbers_of(operators, any_of(moves, maybe_hands_on))
     first, second = (
         _computed_by(one, np.isin(side.operator, moving))
         for one, side in ((flow, pairs.npu), (other, pairs.bench))

@@ -10,15 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.flow import Flow
-from msprobe_builder.align.evidence.hands_on import HAND_ON
-from msprobe_builder.align.evidence.operators import MAPS, MOVES
+from msprobe_builder.align.evidence.operators import (
+    is_linear_map,
+    maybe_hands_on,
+    moves,
+    numbers_of,
+)
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.operators.questions import commutes
 
 Int = NDArray[np.int64]
 
-_COMMUTE = frozenset({"add", "mul", "eq", "ne", "and", "or", "maximum", "minimum"})
 FAR = 12  # calls without a partner between two that have one
 
 Edge = tuple[int, int]  # a node and the position of a tensor that it takes in or puts out
@@ -41,8 +45,8 @@ class Kinds:
         """The ids of these operators."""
         return Kinds(
             *(
-                frozenset(number for name, number in operators.items() if name in names)
-                for names in (_COMMUTE, MOVES, HAND_ON, MAPS)
+                frozenset(numbers_of(operators, question).tolist())
+                for question in (commutes, moves, maybe_hands_on, is_linear_map)
             )
         )
 

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.flow import is_leaf
-from msprobe_builder.align.evidence.hands_on import HAND_ON
-from msprobe_builder.align.evidence.operators import MOVES
+from msprobe_builder.align.evidence.operators import maybe_hands_on, moves, numbers_of
 from msprobe_builder.align.evidence.scores import levels
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.across import around
@@ -25,6 +24,7 @@ from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.operators.questions import any_of
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -110,9 +110,9 @@ def take_back_other_values(pairs: Pairs, operators: dict[str, int]) -> None:
     works_otherwise = is_module & ((sizes[0] != sizes[1]) | (own[0] != own[1]))
     if not npu.below[0].any():  # without calls nothing else shows an addition at the end
         works_otherwise |= is_module
-    moves = [number for name, number in operators.items() if name in MOVES | HAND_ON]
+    moving = numbers_of(operators, any_of(moves, maybe_hands_on))
     hands_on = (pairs.known.hands_on[nodes] == 1) & (pairs.known.other_hands_on[other] == 1)
-    moves_another = np.isin(npu.operator[nodes], moves) | hands_on
+    moves_another = np.isin(npu.operator[nodes], moving) | hands_on
     moves_another &= same_size & _holds_another(pairs, nodes)
     for node in nodes[(differs & works_otherwise) | moves_another].tolist():
         pairs.take_back(node)
@@ -129,7 +129,7 @@ def _holds_another(pairs: Pairs, nodes: Int) -> Bool:
 
 
 def _hand_on(operators: dict[str, int]) -> Int:
-    return np.array([number for name, number in operators.items() if name in HAND_ON], np.int64)
+    return numbers_of(operators, maybe_hands_on)
 
 
 def _behind_backward(side: Traits) -> Bool:

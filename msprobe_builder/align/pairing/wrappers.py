@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.operators import CASTS
+from msprobe_builder.align.evidence.operators import casts, numbers_of
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.base.codes import Evidence
@@ -26,8 +26,8 @@ def cores(side: Traits, operators: dict[str, int]) -> Int:
     tree, kind = side.outline.tree, side.outline.kind
     nodes = np.arange(len(tree))
     is_module = side.forward & (kind == Kind.MODULE)
-    casts = [number for name, number in operators.items() if name in CASTS]
-    is_work = side.forward & (kind == Kind.API) & ~np.isin(side.operator, casts)
+    casting = numbers_of(operators, casts)
+    is_work = side.forward & (kind == Kind.API) & ~np.isin(side.operator, casting)
     parent = np.maximum(tree.parent, 0)
     modules = np.bincount(parent[is_module], minlength=len(tree))
     work = np.bincount(parent[is_work], minlength=len(tree))

@@ -14,6 +14,7 @@ from msprobe_builder.database.read.cells import (
     text,
 )
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import decode
 from msprobe_builder.verdict.ruling.all_ranks import (
     Accused,
     AllRanks,
@@ -126,7 +127,7 @@ def read_all_ranks(connection: sqlite3.Connection) -> AllRanks:
                 integer(step),
                 integer(rank),
                 text(word),
-                text(said),
+                decode(text(said)),
                 integer(compared),
                 number(noise),
             )
@@ -239,7 +240,7 @@ def _accused(row: tuple[object, ...]) -> Accused:
         strength=integer(row[5], 0, len(Strength) - 1),
         cause=text(row[6]),
         place=integer(row[7]),
-        evidence=text(row[8]),
+        evidence=decode(text(row[8])),
         kind=integer(row[9], 0, len(Kind) - 1),
         direction=integer(row[10], 0, len(Direction) - 1),
         call=optional_integer(row[11]),

@@ -9,7 +9,7 @@ from math import nan
 from msprobe_builder.base.codes import Direction, Kind, Section
 from msprobe_builder.database.read.cells import MAX_NODE, integer, number, optional_text, text
 from msprobe_builder.link.calls import Leaf, Recorded
-from msprobe_builder.link.signatures import PREFIXES
+from msprobe_builder.operators.prefixes import COLLECTIVES
 
 _CALLS = (
     "SELECT node_id, rank, stem_id, call FROM graph JOIN node ON node_id"
@@ -34,7 +34,7 @@ def read_communication_calls(
     # The text table is small against the nodes, and only a few of its rows are asked for.
     stems = {
         text_id: text(value)
-        for prefix in sorted(PREFIXES)
+        for prefix in sorted(COLLECTIVES)
         for text_id, value in connection.execute(
             "SELECT text_id, value FROM text WHERE value GLOB ? || '.*'", (prefix,)
         )

@@ -6,6 +6,8 @@ import sqlite3
 from dataclasses import dataclass
 
 from msprobe_builder.database.read.cells import INT32, integer, optional_text, text
+from msprobe_builder.facts.fact import Facts, decode
+from msprobe_builder.facts.wording import tell
 
 MAX_DIFFERENCES = 200  # of one part
 
@@ -18,7 +20,12 @@ class ConfigurationDifference:
     name: str
     npu_value: str | None
     bench_value: str | None
-    sentence: str
+    said: Facts
+
+    @property
+    def sentence(self) -> str:
+        """What is said of it."""
+        return tell(self.said)
 
 
 @dataclass(frozen=True)
@@ -28,8 +35,13 @@ class ConfigurationPart:
     part: str  # env, pip, hyperparameters, dataset, weights, random
     outcome: str  # pass, warning, error, unknown
     differences: int
-    sentence: str  # the first difference
+    said: Facts  # the first difference
     shown: tuple[ConfigurationDifference, ...]  # the worst first
+
+    @property
+    def sentence(self) -> str:
+        """What is said of it."""
+        return tell(self.said)
 
 
 @dataclass(frozen=True)
@@ -37,8 +49,13 @@ class Configuration:
     """What all parts come to."""
 
     outcome: str  # pass, warning, error
-    sentence: str
+    said: Facts
     parts: tuple[ConfigurationPart, ...]
+
+    @property
+    def sentence(self) -> str:
+        """What is said of it."""
+        return tell(self.said)
 
 
 def read_configuration(connection: sqlite3.Connection) -> Configuration | None:
@@ -55,13 +72,13 @@ def read_configuration(connection: sqlite3.Connection) -> Configuration | None:
             text(part),
             text(outcome),
             integer(differences, 0, INT32),
-            text(sentence),
+            decode(text(sentence)),
             _read_differences(connection, integer(number)),
         )
         for number, part, outcome, differences, sentence in rows
         if part is not None
     )
-    return Configuration(text(whole[2]), text(whole[4]), parts)
+    return Configuration(text(whole[2]), decode(text(whole[4])), parts)
 
 
 def _read_differences(
@@ -78,7 +95,7 @@ def _read_differences(
             text(name),
             optional_text(npu),
             optional_text(bench),
-            text(sentence),
+            decode(text(sentence)),
         )
         for level, name, npu, bench, sentence in rows
     )

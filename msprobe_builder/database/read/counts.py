@@ -17,6 +17,7 @@ from msprobe_builder.database.read.cells import (
     optional_text,
     text,
 )
+from msprobe_builder.facts.fact import decode, text_fact
 
 _DIAGNOSTICS = (
     "SELECT severity, code, message, subject, count, side, step, rank FROM diagnostic"
@@ -71,7 +72,7 @@ def read_diagnostics(connection: sqlite3.Connection, limit: int = -1) -> list[Di
         Diagnostic(
             text(severity),
             text(code),
-            text(message),
+            (*decode(text(message)), text_fact(""))[0],
             optional_text(subject),
             integer(count),
             side=optional_integer(side, 0, 1),

@@ -12,7 +12,7 @@ MAX_LINKS = 50
 
 _SUSPECT = """
 SELECT step, rank, side, suspect.node_id - first_node, name, strength, cause, evidence, source,
-       heirs, suspect.error, expected
+       followers, suspect.error, expected
 FROM suspect JOIN node USING (node_id) JOIN graph USING (graph_id) JOIN node_name USING (node_id)
 WHERE suspect_id = ?
 """

@@ -16,6 +16,8 @@ from msprobe_builder.database.read.graphs import read_graphs
 from msprobe_builder.database.read.groups import STANDING
 from msprobe_builder.database.read.meta import read_bands, read_meta
 from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
+from msprobe_builder.facts.fact import decode
+from msprobe_builder.facts.wording import tell
 
 MAX_DIAGNOSTICS = 1000
 MAX_SUSPECTS = 200
@@ -80,7 +82,9 @@ def read_summary(connection: sqlite3.Connection) -> Summary:
         _read_graphs(connection),
         read_bands(connection),
         tuple(read_diagnostics(connection, MAX_DIAGNOSTICS)),
-        tuple((integer(step), integer(rank), text(why)) for step, rank, why in failed),
+        tuple(
+            (integer(step), integer(rank), tell(decode(text(why)))) for step, rank, why in failed
+        ),
         read_edit_state(connection),
         verdict,
         _suspect_nodes(connection, verdict),

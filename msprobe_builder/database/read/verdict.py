@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from msprobe_builder.base.codes import SIDES, Direction, Kind, Strength, words
-from msprobe_builder.base.multiple import multiple
 from msprobe_builder.base.printable import printable
-from msprobe_builder.base.standing import FALLEN, standing_at
 from msprobe_builder.database.read.cells import (
     MAX_NODE,
     integer,
@@ -23,10 +21,13 @@ from msprobe_builder.database.read.cells import (
 from msprobe_builder.database.read.edits import read_changed
 from msprobe_builder.database.read.meta import read_meta
 from msprobe_builder.dump.task import Task
+from msprobe_builder.facts.fact import Fact, Facts, decode, fact, from_plain, has_code
+from msprobe_builder.facts.wording import tell
+from msprobe_builder.facts.words import FOLLOWS, multiple, standing_at
 
 _SUSPECTS = """
 SELECT overall, step, rank, side, suspect.node_id, name, direction, strength, cause, suspect.error,
-       expected, heirs, source, evidence,
+       expected, followers, source, evidence,
        coalesce(
            ranks,
            (SELECT group_concat(DISTINCT disagreement.suspect) FROM disagreement
@@ -63,11 +64,16 @@ class Suspect:
     expected: float | None
     followers: int
     source: str | None
-    evidence: str
+    facts: Facts
     ranks: tuple[int, ...]  # of a merged model: those that are off, else all it came from
     check: str | None  # passed, failed, not tested: what running it again alone has found
     command: str | None  # what runs it again alone
     is_of_torch: bool  # whose calls msprobe-operators runs again
+
+    @property
+    def evidence(self) -> str:
+        """What speaks against it."""
+        return tell(self.facts)
 
     @property
     def is_unrecorded(self) -> bool:
@@ -75,7 +81,7 @@ class Suspect:
         return self.cause == "unrecorded"
 
     @property
-    def called(self) -> str:
+    def called(self) -> Fact | str:
         """The node, or where it stands to a fault that nobody recorded."""
         return standing_at(self.node, is_unrecorded=self.is_unrecorded)
 
@@ -87,12 +93,17 @@ class PlaceVerdict:
     step: int
     rank: int
     conclusion: str
-    sentence: str
+    said: Facts
+
+    @property
+    def sentence(self) -> str:
+        """What is said of it."""
+        return tell(self.said)
 
     @property
     def follows(self) -> bool:
         """Whether what differs here came from another rank or step."""
-        return self.sentence == FALLEN
+        return has_code(self.said, FOLLOWS)
 
 
 @dataclass(frozen=True)
@@ -100,12 +111,18 @@ class Verdict:
     """The verdict on a whole file."""
 
     conclusion: str
-    sentence: str
+    said: Facts
     compared: int
     suspects: tuple[Suspect, ...]
     places: tuple[PlaceVerdict, ...]
     next_dump: dict[str, Any] | None
+    remark: Facts = ()  # on the next dump
     changed: int = 0  # matches made or ended since, which it does not know
+
+    @property
+    def sentence(self) -> str:
+        """What is said of it."""
+        return tell(self.said)
 
     @property
     def first_bad_step(self) -> int | None:
@@ -125,14 +142,19 @@ def read_verdict(connection: sqlite3.Connection) -> Verdict | None:
         " ORDER BY step, rank"
     )
     rows = connection.execute(_SUSPECTS).fetchall()
-    checked = _told_of_check(rows[0]) if rows else ""
+    checked = _told_of_check(rows[0]) if rows else ()
+    proposal = _next_dump(connection, whole[3])
     return Verdict(
         conclusion=str(whole[0]),
-        sentence=f"{whole[1]}{checked}",
+        said=(*decode(text(whole[1])), *checked),
         compared=int(whole[2]),
         suspects=tuple(map(_suspect, rows)),
-        places=tuple(PlaceVerdict(*row) for row in places),
-        next_dump=_next_dump(connection, whole[3]),
+        places=tuple(
+            PlaceVerdict(integer(step), integer(rank), text(conclusion), decode(text(said)))
+            for step, rank, conclusion, said in places
+        ),
+        next_dump=proposal,
+        remark=from_plain((proposal or {}).get("remark")),
         changed=read_changed(connection),
     )
 
@@ -160,7 +182,7 @@ def _suspect(row: tuple[Any, ...]) -> Suspect:
         expected=number(row[10]),
         followers=integer(row[11], 0, MAX_NODE),
         source=optional_text(row[12]),
-        evidence=f"{text(row[13])}{_told_of_check(row)}",
+        facts=(*decode(text(row[13])), *_told_of_check(row)),
         ranks=listed(row[14]),
         check=row[17],
         command=_command(row),
@@ -168,18 +190,13 @@ def _suspect(row: tuple[Any, ...]) -> Suspect:
     )
 
 
-def _told_of_check(row: tuple[Any, ...]) -> str:
+def _told_of_check(row: tuple[Any, ...]) -> Facts:
     """What running the call again alone says of it."""
-    status, times = row[17], row[18]
+    status, times = row[17], number(row[18])
     if status == "failed":
-        by = "" if times is None else f", by {multiple(times)} times what rounding explains"
-        return f" Run again alone it is wrong as well{by}: the operator itself is wrong here."
-    if status == "passed":
-        return (
-            " Run again alone it is right: the operator itself is not to blame, but what it was"
-            " given or told."
-        )
-    return ""
+        by = None if times is None else fact("run_again.by", times=multiple(times))
+        return (fact("run_again.failed", by=by),)
+    return (fact("run_again.passed"),) if status == "passed" else ()
 
 
 def _command(row: tuple[Any, ...]) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from msprobe_builder.database.read.configuration import Configuration
+from msprobe_builder.facts.fact import encode
 
 
 def write_configuration(connection: sqlite3.Connection, found: Configuration) -> None:
@@ -14,17 +15,22 @@ def write_configuration(connection: sqlite3.Connection, found: Configuration) ->
     total = sum(part.differences for part in found.parts)
     connection.execute(
         "INSERT INTO configuration VALUES (1, NULL, ?, ?, ?)",
-        (found.outcome, total, found.sentence),
+        (found.outcome, total, encode(found.said)),
     )
     for number, part in enumerate(found.parts, 2):
         connection.execute(
             "INSERT INTO configuration VALUES (?, ?, ?, ?, ?)",
-            (number, part.part, part.outcome, part.differences, part.sentence),
+            (number, part.part, part.outcome, part.differences, encode(part.said)),
         )
+        differences = [
+            (one.level, one.name, one.npu_value, one.bench_value, encode(one.said))
+            for one in part.shown
+        ]
+        differences = [
+            (one.level, one.name, one.npu_value, one.bench_value, encode(one.said))
+            for one in part.shown
+        ]
         connection.executemany(
             "INSERT INTO configuration_difference VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [
-                (number, place, one.level, one.name, one.npu_value, one.bench_value, one.sentence)
-                for place, one in enumerate(part.shown, 1)
-            ],
+            [(number, place, *one) for place, one in enumerate(differences, 1)],
         )

@@ -10,9 +10,11 @@ from pathlib import Path
 
 from msprobe_builder.base.codes import Disagreement
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.facts.fact import decode, encode
+from msprobe_builder.facts.wording import tell
 from msprobe_builder.graph.assembly import Assembly, from_text, to_text
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.provenance import Apart, Provenance, in_words
+from msprobe_builder.graph.provenance import Apart, Provenance, told_of_apart
 from msprobe_builder.metrics.result import Graph
 
 _DIRECTORIES = (
@@ -35,7 +37,8 @@ def write_merge(
         return
     recipes = dict(graph.provenance.recipes)
     for row, several in graph.provenance.apart.items():
-        recipes[row] = "; ".join(filter(None, (recipes.get(row), f"but {in_words(several)}")))
+        differing = "; ".join(tell(told_of_apart(one)) for one in several)
+        recipes[row] = "; ".join(filter(None, (recipes.get(row), f"but {differing}")))
     nodes, ordinals = graph.table.node.tolist(), graph.table.ordinal.tolist()
     connection.executemany(
         "INSERT INTO origin VALUES (?, ?)",
@@ -81,7 +84,7 @@ def _disagreements(
                 *one.statistics,  # NaN is stored as NULL
                 sum(bit << place for place, bit in enumerate(is_nan)),
                 one.difference,
-                texts.id(one.note) + 1 if one.note else None,
+                texts.id(encode(one.note)) + 1 if one.note else None,
             )
 
 
@@ -166,6 +169,6 @@ def _read_disagreements(
                 difference,
                 suspect,
                 bool(is_origin),
-                note or "",
+                *(decode(note or "")[:1] or (None,)),
             ),
         )

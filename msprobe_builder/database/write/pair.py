@@ -22,6 +22,7 @@ from msprobe_builder.database.write.merged import write_merge
 from msprobe_builder.database.write.rows import BLOCK, OrNull, clean, insert_rows
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.stack import Frame
+from msprobe_builder.facts.fact import encode
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.metrics.rollup import roll_up
@@ -115,7 +116,7 @@ def write_diagnostics(connection: sqlite3.Connection, diagnostics: Iterable[Diag
                 finding.rank,
                 None if finding.subject is None else clean(finding.subject),
                 finding.count,
-                clean(finding.message),
+                clean(encode(finding.said)),
             )
             for finding in diagnostics
         ],

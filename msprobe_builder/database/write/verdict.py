@@ -8,6 +8,7 @@ import numpy as np
 
 from msprobe_builder.base.codes import CallRole
 from msprobe_builder.database.write.rows import OrNull, insert_rows
+from msprobe_builder.facts.fact import encode
 from msprobe_builder.verdict.ruling.across import Ruling
 from msprobe_builder.verdict.ruling.all_ranks import AllRanks
 from msprobe_builder.verdict.ruling.judgement import Judgement
@@ -24,7 +25,7 @@ def write_judgement(connection: sqlite3.Connection, judgement: Judgement, nodes:
             judgement.step,
             judgement.rank,
             judgement.conclusion,
-            judgement.sentence,
+            encode(judgement.said),
             judgement.compared,
             judgement.noise,  # SQLite stores NaN as NULL
         ),
@@ -42,7 +43,7 @@ def write_judgement(connection: sqlite3.Connection, judgement: Judgement, nodes:
                 one.expected,
                 one.followers,
                 one.source,
-                one.evidence,
+                encode(one.evidence),
                 ",".join(map(str, one.ranks)) or None,
             )
             for place, one in enumerate(judgement.suspects, 1)
@@ -79,15 +80,19 @@ def write_ruling(
     )
     connection.executemany(
         "UPDATE suspect SET strength = ?, evidence = ? WHERE suspect_id = ?",
-        [(one.strength, one.evidence, one.suspect_id) for one in all_ranks.accused if one.changed],
+        [
+            (one.strength, encode(one.evidence), one.suspect_id)
+            for one in all_ranks.accused
+            if one.changed
+        ],
     )
     changed = [one for one in all_ranks.places if one.changed]
     connection.executemany(
         "UPDATE verdict SET conclusion = ?, sentence = ? WHERE step = ? AND rank = ?",
-        [(one.conclusion, one.sentence, one.step, one.rank) for one in changed],
+        [(one.conclusion, encode(one.said), one.step, one.rank) for one in changed],
     )
     connection.execute(
         "INSERT INTO verdict (conclusion, sentence, compared, next_dump)"
         " SELECT ?, ?, sum(compared), ? FROM verdict",
-        (ruling.conclusion, ruling.sentence, proposal),
+        (ruling.conclusion, encode(ruling.said), proposal),
     )

@@ -10,20 +10,19 @@ from msprobe_builder.merge.flow.dimensions import Cut, factor_cuts
 from msprobe_builder.merge.flow.knowledge import Knowledge
 from msprobe_builder.merge.flow.landmarks import is_over_group
 from msprobe_builder.merge.flow.operators import (
-    ADDING_PRODUCTS,
-    ALL_REDUCTIONS,
-    GATHERS,
-    GROUPED_PRODUCTS,
-    JOINS,
-    LINEARS,
-    PEER_CALLS,
-    PRODUCTS,
-    REDUCTIONS,
-    operator_of,
+    gathers,
+    is_between_peers,
+    is_grouped,
+    is_linear,
+    is_product,
+    joins,
+    operator_of_call,
+    reduction_places,
 )
 from msprobe_builder.merge.flow.parallel_layers import LAST, TALKING_PRODUCTS, TalkingProduct
 from msprobe_builder.merge.flow.rules import Output, decide
 from msprobe_builder.merge.flow.share import REPLICA, Share, State
+from msprobe_builder.operators.operator import Operator
 
 
 def follow(
@@ -59,7 +58,7 @@ def _walk(
 
 def _follow_call(known: Knowledge, node: int) -> None:
     name = known.tree.parsed[node]
-    operator = operator_of(name)
+    operator = operator_of_call(name)
     inputs = known.ranks.tensors(node, Section.INPUT, Section.PARAMETERS, Section.PARAMETERS_GRAD)
     outputs = known.ranks.tensors(node, Section.OUTPUT)
     for row in inputs:
@@ -68,7 +67,7 @@ def _follow_call(known: Knowledge, node: int) -> None:
             known.uninitialised.add(row)
         known.put(row, known.look_up(row) or known.by_numbers(row))
     is_collective = name.stem.startswith("Distributed.") or (
-        operator in REDUCTIONS and name.direction is Direction.FORWARD
+        reduction_places(operator) is not None and name.direction is Direction.FORWARD
     )
     # Only on the way forward a call has arguments that tell its group.
     forward = known.number.get(name._replace(direction=Direction.FORWARD), node)
@@ -78,12 +77,12 @@ def _follow_call(known: Knowledge, node: int) -> None:
         else:
             _collective(known, operator, inputs, outputs)
         return
-    if name.stem in PEER_CALLS:
+    if is_between_peers(name.stem):
         for row in outputs:  # each rank has a peer of its own, and what came in is new
             known.put(row, known.look_up(row) or known.by_numbers(row))
         return
-    if operator in TALKING_PRODUCTS:
-        _talking_product(known, TALKING_PRODUCTS[operator], inputs, outputs)
+    if operator.name in TALKING_PRODUCTS:
+        _talking_product(known, TALKING_PRODUCTS[operator.name], inputs, outputs)
         return
     _correct_inputs(known, operator, inputs, outputs)
     inputs = _read(known, node, operator, inputs)
@@ -93,24 +92,27 @@ def _follow_call(known: Knowledge, node: int) -> None:
     for row in outputs:
         state = decide(Output(known, node, operator, inputs, row, shares))
         # Backward of a product shows what came in as rows; a weight can have the same shape.
-        is_certain = operator in PRODUCTS and known.ranks.keys[row] in passed_on
+        is_certain = is_product(operator) and known.ranks.keys[row] in passed_on
         known.put(row, state, is_certain=is_certain and state.cut is not None)
 
 
-def _read(known: Knowledge, node: int, operator: str, inputs: list[int]) -> list[int]:
+def _read(known: Knowledge, node: int, operator: Operator, inputs: list[int]) -> list[int]:
     """The inputs whose numbers count: what is added to a product 0 times is but memory."""
-    beta = known.ranks.argument(node, "input.beta") if operator in ADDING_PRODUCTS else None
+    adds = "adds_product" in operator.traits
+    beta = known.ranks.argument(node, "input.beta") if adds else None
     return inputs[1:] if beta is not None and float(beta) == 0 else inputs
 
 
-def _correct_inputs(known: Knowledge, operator: str, inputs: list[int], outputs: list[int]) -> None:
+def _correct_inputs(
+    known: Knowledge, operator: Operator, inputs: list[int], outputs: list[int]
+) -> None:
     """Conclude from the inputs that are known how the others must be cut."""
     shards = [row for row in inputs if known.state[row].share is Share.SHARD]
-    if not shards and operator not in PRODUCTS:
+    if not shards and not is_product(operator):
         _conclude_from_output(known, inputs, outputs)
     if not shards:
         return
-    if operator in PRODUCTS:
+    if is_product(operator):
         factors = [row for row in inputs if len(known.ranks.shape(row)) > 1]
         if len(factors) == 2:
             cuts = [known.state[row].cut if row in shards else None for row in factors]
@@ -118,8 +120,8 @@ def _correct_inputs(known: Knowledge, operator: str, inputs: list[int], outputs:
                 cuts,
                 [row in shards for row in factors],
                 [len(known.ranks.shape(r)) for r in factors],
-                is_linear=operator in LINEARS,
-                is_grouped=operator in GROUPED_PRODUCTS,
+                is_linear=is_linear(operator),
+                is_grouped=is_grouped(operator),
             )
             for row, cut in zip(factors, fitting, strict=True):
                 if cut is not None:
@@ -138,7 +140,7 @@ def _correct_inputs(known: Knowledge, operator: str, inputs: list[int], outputs:
                 continue
             # Beside a shard of the same shape, or empty, in a call that works by element.
             alike_shape = own == known.ranks.shape(other) == shape and own[cut.dimension] > 1
-            if alike_shape or (operator in JOINS and 0 in own):
+            if alike_shape or (joins(operator) and 0 in own):
                 known.correct(row, cut)
                 known.uninitialised.discard(row)
                 break
@@ -165,29 +167,32 @@ def _talking_product(
         known.put(row, state.because("the function talks to the other ranks itself"))
 
 
-def _collective_back(known: Knowledge, operator: str, outputs: list[int]) -> None:
+def _collective_back(known: Knowledge, operator: Operator, outputs: list[int]) -> None:
     """What is handed back was scattered if it was gathered on the way forward, and the reverse."""
     for row in outputs:
-        if operator in GATHERS:
+        if gathers(operator):
             known.put(row, State(Share.SHARD, Cut(0)).because("it was scattered over the ranks"))
-        elif operator in REDUCTIONS:
+        elif reduction_places(operator) is not None:
             known.put(row, REPLICA.because("it was gathered or reduced over the ranks"))
         else:
             known.put(row, known.look_up(row) or known.by_numbers(row))
 
 
-def _collective(known: Knowledge, operator: str, inputs: list[int], outputs: list[int]) -> None:
-    place = REDUCTIONS.get(operator, (0, 0))[1]
+def _collective(
+    known: Knowledge, operator: Operator, inputs: list[int], outputs: list[int]
+) -> None:
+    places = reduction_places(operator)
+    place = 0 if places is None else places[1]
     for position, row in enumerate(outputs):
         if position != place:  # an argument, shown once more
             known.put(row, known.look_up(row) or known.by_numbers(row))
-        elif operator in ALL_REDUCTIONS or operator in GATHERS:
+        elif "all" in operator.shards or gathers(operator):
             known.put(row, REPLICA.because("it was gathered or reduced over the ranks"))
-        elif operator in REDUCTIONS:
+        elif places is not None:
             cut = known.scattered.get(row, Cut(0))
             known.put(row, State(Share.SHARD, cut).because("it was scattered over the ranks"))
         else:
             known.put(row, known.by_numbers(row))
     # A list of parts may be put together along any dimension.
-    if operator in GATHERS and operator != "all_gather" and len(inputs) > 1:
+    if gathers(operator) and operator.name != "all_gather" and len(inputs) > 1:
         known.correct(inputs[-1], Cut(0))

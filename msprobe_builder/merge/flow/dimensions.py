@@ -7,11 +7,8 @@ from math import prod
 from typing import NamedTuple
 
 from msprobe_builder.dump.names import Direction
-from msprobe_builder.merge.flow.operators import PRODUCTS
-
-_SWAPS = frozenset({"transpose", "swapaxes", "t", "T", "mT"})
-_VIEWS = frozenset({"view", "reshape", "_unsafe_view", "view_as", "reshape_as"})
-_BATCHED = frozenset({"bmm", "baddbmm"})
+from msprobe_builder.merge.flow.operators import is_product
+from msprobe_builder.operators.operator import Operator
 
 
 class Cut(NamedTuple):
@@ -31,7 +28,7 @@ PER_EXPERT = 0
 
 
 def output_cut(
-    operator: str,
+    operator: Operator,
     direction: Direction,
     shards: Sequence[tuple[Cut | None, list[int]]],
     shape: list[int],
@@ -52,21 +49,21 @@ def output_cut(
             return cut
         before = broadcast_from(cut, source, shape)
         return before[1] if before else reshaped(cut, source, shape, joins_batch=joins_batch)
-    if operator in _BATCHED:
+    if "batched" in operator.shards:
         return cut if cut.dimension == 0 else None
-    if operator in PRODUCTS:
+    if is_product(operator):
         return _product(known, shape)
-    if operator in _SWAPS:
+    if "swap" in operator.shards:
         return cut._replace(dimension=_swapped(cut.dimension, len(source), numbers))
-    if operator == "permute":
+    if "order" in operator.shards:
         order = [number % len(source) for number in numbers]
         is_order = sorted(order) == [*range(len(source))]
         return cut._replace(dimension=order.index(cut.dimension)) if is_order else None
     if len(source) == len(shape) and source[cut.dimension] == shape[cut.dimension]:
         return cut
-    if operator == "embedding" and shape[: len(source)] == source:
+    if "rows" in operator.shards and shape[: len(source)] == source:
         return cut  # a row for every word
-    if len(source) == len(shape) and operator not in _VIEWS and prod(source) == prod(shape):
+    if len(source) == len(shape) and "view" not in operator.shards and prod(source) == prod(shape):
         return cut  # ranks exchange one dimension for another, such as rows for heads
     return reshaped(cut, source, shape, joins_batch=joins_batch)
 
@@ -148,11 +145,12 @@ def summed_cut(
     return (True, None) if place < 0 else (False, Cut(place))
 
 
-def takes_batch_first(operator: str, shape: list[int], numbers: Sequence[int]) -> bool:
+def takes_batch_first(operator: Operator, shape: list[int], numbers: Sequence[int]) -> bool:
     """Whether a call is one of those between views [batch · heads, …] of three dimensions."""
     if len(shape) != 3:
         return False
-    return operator in _BATCHED or (operator in _SWAPS and [*numbers] == [0, 1])
+    is_swap = "swap" in operator.shards and [*numbers] == [0, 1]
+    return "batched" in operator.shards or is_swap
 
 
 def split_like(cut: Cut | None, source: list[int], shape: list[int]) -> Cut | None:

@@ -15,10 +15,11 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.dimensions import Cut
 from msprobe_builder.merge.flow.landmarks import reductions
-from msprobe_builder.merge.flow.operators import LISTINGS, SHRINKING, operator_of
+from msprobe_builder.merge.flow.operators import joins, operator_of_call, shrinks, splits
 from msprobe_builder.merge.flow.parallel_layers import module_class
 from msprobe_builder.merge.flow.share import LOCAL, REPLICA, UNKNOWN, Share, State
 from msprobe_builder.merge.ranks.rank_tables import RankTables
+from msprobe_builder.operators.operator import Operator
 
 # Why tensors around experts are no parts of those of an unsplit run, which sends nothing.
 OWN_COUNT = "each rank counts its own tokens"
@@ -71,12 +72,14 @@ def classify_exchange(
     ranks = RankTables(tree, tables, texts)
     reduced = reductions(tree, ranks, group)
     return [
-        _exchanged(ranks, row, reduced, operator_of(tree.parsed[ranks.node(row)]))
+        _exchanged(ranks, row, reduced, operator_of_call(tree.parsed[ranks.node(row)]))
         for row in range(len(ranks))
     ]
 
 
-def _exchanged(ranks: RankTables, row: int, reduced: Mapping[bytes, int], operator: str) -> State:
+def _exchanged(
+    ranks: RankTables, row: int, reduced: Mapping[bytes, int], operator: Operator
+) -> State:
     result = -1 if ranks.is_missing(row) else reduced.get(ranks.keys[row], -1)
     if result >= 0:
         return State(Share.PARTIAL, None, result)
@@ -89,10 +92,10 @@ def _exchanged(ranks: RankTables, row: int, reduced: Mapping[bytes, int], operat
     uneven = ranks.uneven_dimension(row)
     if ranks.agree[row] and uneven is None:
         return REPLICA
-    is_in_list = (
-        operator in LISTINGS and len(ranks.tensors(ranks.node(row), ranks.section(row))) > 1
-    )
-    is_sum = operator in SHRINKING and ranks.section(row) is Section.OUTPUT
+    is_in_list = (joins(operator) or splits(operator)) and len(
+        ranks.tensors(ranks.node(row), ranks.section(row))
+    ) > 1
+    is_sum = shrinks(operator) and ranks.section(row) is Section.OUTPUT
     if is_in_list or is_sum:
         return UNKNOWN.because(OWN_PIECES)
     return State(Share.SHARD, None if uneven is None else Cut(uneven))

@@ -21,13 +21,13 @@ from msprobe_builder.dump.shapes import parse_shape
 from msprobe_builder.graph.parameter_table import ParameterTable, take
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree
+from msprobe_builder.merge.flow.operators import operator_of_call, splits
 from msprobe_builder.merge.flow.parallel_layers import module_class
+from msprobe_builder.operators.operator import Kind as OperatorKind
 
 _ROUTERS = frozenset({"router", "gate", "gate_network", "wg"})
 _NUMBERED_WEIGHT = re.compile(r"(?P<name>.*\b(?:weight|bias))(?P<number>\d+)\Z")
 _LISTED = re.compile(r"(?P<list>(?:input|output)\.(?:\d+\.)*)(?P<number>\d+)\Z")
-_SPLITS = frozenset({"Torch.split", "Tensor.split", "Torch.chunk", "Torch.unbind"})
-_JOINS = frozenset({"Torch.cat", "Torch.concat", "Torch.stack"})
 
 
 class ExpertPlace(NamedTuple):
@@ -210,10 +210,12 @@ def _renumber_lists(
         name, above = tree.parsed[node], tree.parsed[int(tree.parent[node])]
         if name.kind is not Kind.API or expert_place(above.stem) is None:
             continue
-        splits = (name.stem in _SPLITS) == (name.direction is Direction.FORWARD)
-        listed = "output." if splits else "input."
+        operator = operator_of_call(name)
+        is_list = splits(operator) or operator.kind is OperatorKind.JOIN
+        lists_results = splits(operator) == (name.direction is Direction.FORWARD)
+        listed = "output." if lists_results else "input."
         found = _LISTED.match(texts.values[int(table.name_id[row])])
-        if name.stem in _SPLITS | _JOINS and found and found["list"].startswith(listed):
+        if is_list and found and found["list"].startswith(listed):
             lists.setdefault((node, found["list"]), []).append((row, int(found["number"])))
     for (node, start), members in lists.items():
         place = expert_place(tree.parsed[int(tree.parent[node])].stem)

@@ -9,7 +9,7 @@ from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.dimensions import Cut, takes_batch_first
-from msprobe_builder.merge.flow.operators import ADDITIONS, JOINS, REDUCTIONS, operator_of
+from msprobe_builder.merge.flow.operators import joins, operator_of_call, reduction_places
 from msprobe_builder.merge.flow.wholes import Layers
 from msprobe_builder.merge.ranks.rank_tables import RankTables
 
@@ -32,7 +32,7 @@ def reductions(tree: Tree, ranks: RankTables, group: Sequence[int]) -> dict[byte
     """Fingerprint of what goes into a reduction over the group, and the row of its result."""
     found: dict[bytes, int] = {}
     for node, name in enumerate(tree.parsed):
-        places = REDUCTIONS.get(operator_of(name))
+        places = reduction_places(operator_of_call(name))
         if places is None or name.direction is not Direction.FORWARD:
             continue
         if not is_over_group(ranks, node, group):
@@ -52,7 +52,7 @@ def added_before(tree: Tree, ranks: RankTables, known: Mapping[bytes, int]) -> f
     return frozenset(
         ranks.keys[row]
         for node, name in enumerate(tree.parsed)
-        if operator_of(name) in ADDITIONS and name.direction is Direction.FORWARD
+        if "add" in operator_of_call(name).shards and name.direction is Direction.FORWARD
         if any(ranks.keys[row] in known for row in ranks.tensors(node, Section.OUTPUT))
         for row in ranks.tensors(node, Section.INPUT)
         if not ranks.agree[row]
@@ -91,8 +91,8 @@ def rearranged(
     found: dict[bytes, int] = {}
     cuts: dict[int, Cut] = {}
     for node, name in enumerate(tree.parsed):
-        places = REDUCTIONS.get(operator_of(name))
-        if places is None or "scatter" not in operator_of(name) or name.kind is not Kind.API:
+        places = reduction_places(operator_of_call(name))
+        if places is None or "scatter" not in operator_of_call(name).name:
             continue
         inputs = ranks.tensors(node, Section.INPUT)
         if not inputs or not is_over_group(ranks, node, group):
@@ -117,7 +117,7 @@ def _joined(tree: Tree, ranks: RankTables) -> set[bytes]:
     return {
         ranks.keys[row]
         for node, name in enumerate(tree.parsed)
-        if operator_of(name) in JOINS and name.direction is Direction.FORWARD
+        if joins(operator_of_call(name)) and name.direction is Direction.FORWARD
         for row in ranks.tensors(node, Section.OUTPUT)
     }
 
@@ -138,7 +138,7 @@ def batch_first(tree: Tree, ranks: RankTables) -> frozenset[bytes]:
         for node, name in enumerate(tree.parsed)
         if name.kind is Kind.API
         for row in ranks.tensors(node, Section.INPUT)
-        if takes_batch_first(operator_of(name), ranks.shape(row), ranks.numbers(node))
+        if takes_batch_first(operator_of_call(name), ranks.shape(row), ranks.numbers(node))
     )
 
 

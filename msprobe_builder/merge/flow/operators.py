@@ -1,45 +1,70 @@
-"""What calls do to shards, by the name of their function."""
+"""What calls do to shards: the column of the table of operators that says it."""
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from msprobe_builder.dump.names import Kind, Name
+from msprobe_builder.operators.operator import Kind as OperatorKind
+from msprobe_builder.operators.operator import Operator
+from msprobe_builder.operators.table import operator_of
 
-REDUCTIONS = {
-    "all_reduce": (0, 0),  # position of what goes in, of what comes out
-    "reduce_scatter_tensor": (1, 0),
-    "reduce_scatter_single": (1, 0),  # newer torch calls the same so
-    "_reduce_scatter_base": (1, 0),
-    "_ReduceFromModelParallelRegion": (0, 0),
-    "_ReduceScatterToSequenceParallelRegion": (0, 0),
-}
-ALL_REDUCTIONS = frozenset({"all_reduce", "_ReduceFromModelParallelRegion"})
-GATHERS = ("all_gather_into_tensor", "all_gather_single", "_all_gather_base", "all_gather")
-SHRINKING = frozenset(
-    "amax amin any all argmax argmin logsumexp max mean min norm prod std sum var".split()
-)
-# The second argument is a weight [outputs, inputs]; the long names are functions of Megatron.
-LINEARS = frozenset(
-    {
-        "linear",
-        "LinearWithFrozenWeight",
-        "LinearWithGradAccumulationAndAsyncCommunication",
-    }
-)
-# One product for each expert: rows [tokens, inputs] and weights [experts, inputs, outputs].
-GROUPED_PRODUCTS = frozenset(
-    {"GroupedGemm", "GMMFunction", "GmmFunction", "npu_gmm", "npu_grouped_matmul", "_grouped_mm"}
-)
-PRODUCTS = LINEARS | GROUPED_PRODUCTS | {"matmul", "mm", "addmm", "__matmul__", "__rmatmul__"}
-ADDING_PRODUCTS = frozenset({"addmm", "addmv", "addbmm", "baddbmm", "addmm_", "baddbmm_"})
-PEER_CALLS = frozenset(
-    f"Distributed.{name}" for name in ("send", "recv", "isend", "irecv", "batch_isend_irecv")
-)
-ADDITIONS = frozenset({"add", "add_", "__add__", "__iadd__"})
-JOINS = frozenset({"cat", "concat", "concatenate"})
-SLICES = frozenset({"__getitem__", "narrow"})
-LISTINGS = JOINS | {"split", "chunk", "unbind"}
+_NO_CALL = Operator("", OperatorKind.OTHER)
 
 
-def operator_of(name: Name) -> str:
-    """The bare name of a call's function, nothing for modules."""
-    return name.stem.rpartition(".")[2] if name.kind is Kind.API else ""
+def operator_of_call(name: Name) -> Operator:
+    """The operator of a call; of modules nothing is known."""
+    return operator_of(name.stem) if name.kind is Kind.API else _NO_CALL
+
+
+@lru_cache(maxsize=1 << 10)
+def reduction_places(operator: Operator) -> tuple[int, int] | None:
+    """Of a reduction over ranks the position of what goes in and of what comes out, else None."""
+    for word in operator.shards:
+        if word.startswith("reduce:"):
+            given, put_out = map(int, word.split(":")[1:])
+            return given, put_out
+    return None
+
+
+def gathers(operator: Operator) -> bool:
+    """Whether each rank gets the parts of all."""
+    return "gather" in operator.shards
+
+
+def is_between_peers(stem: str) -> bool:
+    """Whether a call sends to one other rank or receives from it."""
+    return "peer" in operator_of(stem).shards
+
+
+def is_linear(operator: Operator) -> bool:
+    """Whether the second argument is a weight [outputs, inputs]."""
+    return "linear" in operator.shards
+
+
+def is_grouped(operator: Operator) -> bool:
+    """Whether there is a product for each expert.
+
+    Of rows [tokens, inputs] and weights [experts, inputs, outputs].
+    """
+    return "grouped" in operator.shards
+
+
+def is_product(operator: Operator) -> bool:
+    """Whether it multiplies rows by a matrix, or by one for each expert."""
+    return not operator.shards.isdisjoint({"product", "linear", "grouped"})
+
+
+def shrinks(operator: Operator) -> bool:
+    """Whether it takes dimensions away."""
+    return "shrink" in operator.shards
+
+
+def joins(operator: Operator) -> bool:
+    """Whether it puts parts together along a dimension."""
+    return "join" in operator.shards
+
+
+def splits(operator: Operator) -> bool:
+    """Whether it puts out a list of parts."""
+    return "split" in operator.shards

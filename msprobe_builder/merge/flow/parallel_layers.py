@@ -21,11 +21,12 @@ class TalkingProduct(NamedTuple):
     outputs: tuple[State, ...]
 
 
-# Of rows [tokens, inputs] and a matrix [inputs, outputs]; what was gathered is put out, too.
+# By operator. Of rows [tokens, inputs] and a matrix [inputs, outputs]; what was gathered is put
+# out, too.
 TALKING_PRODUCTS = {
-    "npu_all_gather_base_mm": TalkingProduct((Cut(0), LAST), (State(Share.SHARD, LAST), REPLICA)),
-    "npu_mm_reduce_scatter_base": TalkingProduct((LAST, Cut(0)), (State(Share.SHARD, Cut(0)),)),
-    "npu_mm_all_reduce_base": TalkingProduct((LAST, Cut(0)), (REPLICA,)),
+    "all_gather_mm": TalkingProduct((Cut(0), LAST), (State(Share.SHARD, LAST), REPLICA)),
+    "mm_reduce_scatter": TalkingProduct((LAST, Cut(0)), (State(Share.SHARD, Cut(0)),)),
+    "mm_all_reduce": TalkingProduct((LAST, Cut(0)), (REPLICA,)),
 }
 
 

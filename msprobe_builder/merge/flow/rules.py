@@ -12,7 +12,7 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
-from msprobe_builder.dump.names import UNINITIALISED, Direction
+from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.merge.flow.dimensions import (
     Cut,
@@ -22,8 +22,11 @@ from msprobe_builder.merge.flow.dimensions import (
     summed_cut,
 )
 from msprobe_builder.merge.flow.knowledge import Knowledge
-from msprobe_builder.merge.flow.operators import LINEARS, PRODUCTS, SHRINKING, SLICES
+from msprobe_builder.merge.flow.operators import is_linear, is_product, shrinks
 from msprobe_builder.merge.flow.share import LOCAL, REPLICA, UNKNOWN, Share, State
+from msprobe_builder.operators import questions
+from msprobe_builder.operators.operator import Operator
+from msprobe_builder.operators.table import is_in_place
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Output:
 
     known: Knowledge
     node: int
-    operator: str
+    operator: Operator
     inputs: list[int]
     row: int
     shares: frozenset[Share]
@@ -138,14 +141,14 @@ def _reduced(output: Output) -> State | None:
 def _looked_up(output: Output) -> State | None:
     """In an embedding cut by words the rest of a row is masked, and the reduction adds it."""
     known = output.known
-    if output.operator != "embedding" or output.twin is not None:
+    if "rows" not in output.operator.shards or output.twin is not None:
         return None
     total = known.total_of_words(output.row)
     return None if total is None else State(Share.PARTIAL, None, total)
 
 
 def _uninitialised(output: Output) -> State | None:
-    if output.operator not in UNINITIALISED:
+    if not questions.is_uninitialised(output.operator):
         return None
     output.known.uninitialised.add(output.row)
     output.known.made_uninitialised.add(output.known.ranks.keys[output.row])
@@ -153,8 +156,8 @@ def _uninitialised(output: Output) -> State | None:
 
 
 def _updated_in_place(output: Output) -> State | None:
-    known, operator = output.known, output.operator
-    if not output.inputs or not operator.endswith("_") or operator.endswith("__"):
+    known = output.known
+    if not output.inputs or not is_in_place(known.tree.parsed[output.node].stem):
         return None
     weight = output.inputs[0]
     is_weight = known.ranks.keys[weight] in known.whole_weights
@@ -214,7 +217,7 @@ def _of_other_factors(output: Output) -> State | None:
 
 def _taken_by_rank(output: Output) -> State | None:
     """A slice whose place depends on the rank, of the size that cuts the whole into such parts."""
-    is_slice = output.operator in SLICES and output.twin is None and len(output.inputs) == 1
+    is_slice = "slice" in output.operator.shards and output.twin is None and len(output.inputs) == 1
     if not is_slice or output.agrees or not output.depends_on_rank:
         return None
     [row] = output.inputs
@@ -234,7 +237,7 @@ def _taken_by_rank(output: Output) -> State | None:
 
 def _counted_twice(output: Output) -> State | None:
     """Positions of parts follow each other; where they overlap they are meant to be the same."""
-    if output.operator != "arange" or not output.depends_on_rank or output.twin is not None:
+    if output.operator.name != "arange" or not output.depends_on_rank or output.twin is not None:
         return None
     return REPLICA if output.known.ranks.spans_overlap(output.row) else None
 
@@ -265,13 +268,13 @@ def _of_nothing(output: Output) -> State | None:
 
 def _is_product_of_shards(output: Output) -> bool:
     is_pair = len(output.shards) > 1 and any(len(one) == 2 for one in output.shard_shapes)
-    return output.operator in PRODUCTS and is_pair
+    return is_product(output.operator) and is_pair
 
 
 def _gathering_product(output: Output) -> State | None:
     cut = output.known.state[output.shards[0]].cut
     is_of_rows = cut is not None and cut.dimension < len(output.shard_shapes[0]) - 1
-    if not _is_product_of_shards(output) or output.operator not in LINEARS or not is_of_rows:
+    if not _is_product_of_shards(output) or not is_linear(output.operator) or not is_of_rows:
         return None
     return State(Share.SHARD, Cut(len(output.shape) - 1))
 
@@ -283,7 +286,7 @@ def _partial_product(output: Output) -> State | None:
 def _summed(output: Output) -> State | None:
     """A sum by indices says itself what becomes of each dimension."""
     known = output.known
-    if output.operator != "einsum" or output.twin is not None:
+    if "indices" not in output.operator.shards or output.twin is not None:
         return None
     if any(known.state[row].cut is None for row in output.shards):
         return State(Share.SHARD)
@@ -300,7 +303,7 @@ def _summed(output: Output) -> State | None:
 
 def _shrunk(output: Output) -> State | None:
     source = output.shard_shapes[0]
-    if output.operator not in SHRINKING or prod(output.shape) >= prod(source):
+    if not shrinks(output.operator) or prod(output.shape) >= prod(source):
         return None
     cut = output.known.state[output.shards[0]].cut
     if cut is None:
@@ -313,7 +316,7 @@ def _shrunk(output: Output) -> State | None:
 
 
 def _gathered(output: Output) -> State | None:
-    is_written = output.operator.startswith("scatter")  # rows of indices say where
+    is_written = questions.places(output.operator)  # rows of indices say where
     source, cut = output.shard_shapes[0], output.known.state[output.shards[0]].cut
     is_same_size = prod(output.shape) in (prod(source), 0)
     is_stretched = len(source) == len(output.shape) and (
@@ -386,11 +389,7 @@ RULES = (
         "the function gathers the rows before it multiplies them",
         _gathering_product,
     ),
-    Rule(
-        "partial product",
-        "both factors are cut along what is summed over",
-        _partial_product,
-    ),
+    Rule("partial product", "both factors are cut along what is summed over", _partial_product),
     Rule("summed", "the indices of its sum say what becomes of each dimension", _summed),
     Rule("shrunk", "its call reduces a shard along one dimension", _shrunk),
     Rule("gathered", "its call put shards together itself", _gathered),

@@ -22,7 +22,7 @@ from msprobe_builder.merge.flow.dimensions import Cut
 from msprobe_builder.merge.flow.expert_rows import OWN_COUNT, OWN_MEMORY, OWN_PIECES
 from msprobe_builder.merge.flow.experts import Region, expert_owners, expert_place, regions
 from msprobe_builder.merge.flow.knowledge import Knowledge
-from msprobe_builder.merge.flow.operators import LISTINGS, operator_of
+from msprobe_builder.merge.flow.operators import joins, operator_of_call, splits
 from msprobe_builder.merge.flow.parallel_layers import boundary_state
 from msprobe_builder.merge.flow.share import REPLICA, UNKNOWN, Share, State
 from msprobe_builder.merge.flow.totals import find_totals
@@ -84,7 +84,8 @@ def _without_counts(known: Knowledge, states: list[State]) -> list[State]:
         around = known.ranks.tensors(int(known.tree.parent[node]), Section.INPUT)
         if region is not Region.EXCHANGE or all(states[row].share != Share.SHARD for row in around):
             continue
-        lists = operator_of(known.tree.parsed[node]) in LISTINGS
+        operator = operator_of_call(known.tree.parsed[node])
+        lists = joins(operator) or splits(operator)
         for section in (Section.INPUT, Section.OUTPUT):
             rows = known.ranks.tensors(node, section)
             for row in rows:

@@ -8,7 +8,7 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.merge.flow.dimensions import Cut
 from msprobe_builder.merge.flow.knowledge import Knowledge
-from msprobe_builder.merge.flow.operators import ADDITIONS, PRODUCTS, operator_of
+from msprobe_builder.merge.flow.operators import is_product, operator_of_call
 from msprobe_builder.merge.flow.share import REPLICA, Share, State
 
 
@@ -23,7 +23,7 @@ def find_totals(known: Knowledge, node: int) -> None:
     partial = [
         row
         for call in calls
-        if operator_of(known.tree.parsed[call]) in PRODUCTS
+        if is_product(operator_of_call(known.tree.parsed[call]))
         for row in known.ranks.tensors(call, Section.OUTPUT)
         if known.state[row].share is Share.PARTIAL and known.state[row].reduced < 0
         if known.ranks.keys[row] not in known.added_before
@@ -41,7 +41,7 @@ def find_totals(known: Knowledge, node: int) -> None:
 def _taken_in(known: Knowledge, call: int) -> list[int]:
     """What may be a reduced product: what a bias is added to, and slices of a sequence."""
     inputs = known.ranks.tensors(call, Section.INPUT)
-    if operator_of(known.tree.parsed[call]) in ADDITIONS:
+    if "add" in operator_of_call(known.tree.parsed[call]).shards:
         return inputs[:1]
     return [row for row in inputs if known.state[row] == State(Share.SHARD, Cut(0))]
 

@@ -13,10 +13,12 @@ from typing import NamedTuple
 
 from msprobe_builder.dump.names import Direction, Kind, Name
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.merge.flow.operators import PEER_CALLS
+from msprobe_builder.merge.flow.operators import is_between_peers
 from msprobe_builder.merge.join.layers import LayerNumbering, Piece
+from msprobe_builder.operators.operator import Operator
+from msprobe_builder.operators.questions import is_uninitialised
+from msprobe_builder.operators.table import operator_of
 
-_BUFFERS = frozenset({"Torch.empty", "Torch.empty_like", "Torch.zeros", "Tensor.new_empty"})
 _SEED = "Torch.ones_like"  # made by the engine as a backward pass begins
 FINAL = 1 << 30
 
@@ -101,14 +103,18 @@ def peer_calls(tree: Tree, run: Sequence[int]) -> set[int]:
     buffers: list[int] = []
     for node in run:
         stem = tree.parsed[node].stem
-        if stem in PEER_CALLS:
+        if is_between_peers(stem):
             found.update(buffers, [node])
             buffers = []
-        elif stem in _BUFFERS:
+        elif _makes_room(operator_of(stem)):
             buffers.append(node)
         else:
             buffers = []
     return found
+
+
+def _makes_room(operator: Operator) -> bool:
+    return is_uninitialised(operator) or operator.name == "zeros"
 
 
 def _without_peers(tree: Tree, run: Sequence[int]) -> list[int]:

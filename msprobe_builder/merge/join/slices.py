@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.parameter_table import ParameterTable, concatenate, take
 from msprobe_builder.graph.provenance import Apart, Provenance, join, pick
@@ -128,7 +129,7 @@ def merge_slices(
         "warning",
         "replicas_disagree",
         [subject for one in done for subject in one.drifted],
-        f"Tensors that ranks {', '.join(map(str, ranks))} should hold alike differ between them.",
+        fact("note.ranks_unlike_of", ranks=list(ranks)),
     )
 
 

@@ -16,15 +16,16 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import Disagreement
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import UNINITIALISED, Direction, Kind
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import epsilons
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Apart
-from msprobe_builder.merge.flow.operators import operator_of
+from msprobe_builder.merge.flow.operators import operator_of_call
 from msprobe_builder.merge.join.stages import Call, MergedNode
 from msprobe_builder.merge.ranks.part import StageGraph
 from msprobe_builder.merge.values.agreement import apart, distances, tolerances
+from msprobe_builder.operators.questions import is_uninitialised
 
 Int = NDArray[np.int64]
 _ALL_MISSING = 0b1111
@@ -40,7 +41,7 @@ def stages_apart(
     for index, node in enumerate(nodes):
         if len(node.calls) < 2 or node.is_split or node.name.direction is not Direction.FORWARD:
             continue
-        if operator_of(node.name) in UNINITIALISED:
+        if is_uninitialised(operator_of_call(node.name)):
             continue
         first = node.calls[0]
         begin, end = starts[first.stage][first.node : first.node + 2].tolist()

@@ -9,6 +9,7 @@ from msprobe_builder.base.codes import Kind
 from msprobe_builder.base.diagnostics import LAYOUT_CONFLICT, Diagnostic
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.shapes import parse_numbers
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.clues import products_over_ranks
 from msprobe_builder.merge.ranks.layout import ParallelLayout
@@ -36,31 +37,19 @@ def check_groups(layout: ParallelLayout, side: Side, ranks: Sequence[int]) -> li
     where = str(side.dump.directory)
     found = []
     if layout.tp > 1 and of_size and tuple(expected) not in seen:
-        message = (
-            "Reductions inside layers run over other ranks than the declared tensor-parallel "
-            "group; check tp, pp and order of parallel_merge."
-        )
+        message = fact("note.conflict_reductions")
         shown = f"declared {expected}, recorded {_shown(of_size)} in {where}"
         found.append((message, shown))
     elif tuple(expected) not in seen and (
         foreign := {group for group in inside if not _is_declared(layout, group)}
     ):
-        message = (
-            "Reductions inside layers run over ranks that have no group in the declared layout; "
-            "check tp, pp and order of parallel_merge."
-        )
+        message = fact("note.conflict_foreign_reductions")
         found.append((message, f"recorded {_shown(foreign)} in {where}"))
     if layout.tp == layout.etp == layout.ep == 1 and (products := products_over_ranks(side)):
-        message = (
-            "Layers with a matrix add up what they put out over ranks, as those do that hold parts "
-            "of it, and tp is 1; check tp of parallel_merge."
-        )
+        message = fact("note.conflict_products")
         found.append((message, f"recorded {_shown(products)} in {where}"))
     if layout.pp == 1 and (call := _sent_outside(side, ring=layout.cp > 1)):
-        message = (
-            "Ranks send each other tensors outside of all modules, as the stages of a pipeline do, "
-            "and pp is 1; check pp of parallel_merge."
-        )
+        message = fact("note.conflict_sends")
         found.append((message, f"{call} in {where}"))
     return [Diagnostic("warning", LAYOUT_CONFLICT, *one) for one in found]
 
@@ -131,8 +120,7 @@ def check_expert_groups(layout: ParallelLayout, side: Side, rank: int) -> list[D
         Diagnostic(
             "warning",
             LAYOUT_CONFLICT,
-            f"By the declared layout ranks {expected} share experts out, but the dump records "
-            f"exchanges over {shown}; check ep, etp and order of parallel_merge.",
+            fact("note.conflict_experts", declared=str(expected), recorded=shown),
             str(side.dump.directory),
         )
     ]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import Disagreement
+from msprobe_builder.facts.fact import Fact
 from msprobe_builder.graph.provenance import Apart
 
 Float = NDArray[np.float64]
@@ -42,7 +43,7 @@ def apart(
     ranks: Sequence[int],
     kind: Disagreement,
     tolerance: float,
-    notes: Sequence[str] = (),
+    notes: Sequence[Fact | None] = (),
 ) -> tuple[Apart, ...]:
     """The members of a group that are not as the first one, which is shown.
 
@@ -69,7 +70,7 @@ def apart(
             (float(own[0]), float(own[1]), float(own[2]), float(own[3])),
             float(distance),
             suspect,
-            note=notes[place] if notes else "",
+            note=notes[place] if notes else None,
         )
         for place, (rank, own, distance, suspect) in enumerate(
             zip(ranks, parts, away.tolist(), suspects, strict=True)

@@ -20,14 +20,10 @@ from msprobe_builder.graph.assembly import PLAIN, Order
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.dimensions import Cut
-from msprobe_builder.merge.flow.operators import operator_of
+from msprobe_builder.merge.flow.operators import operator_of_call, splits
 from msprobe_builder.merge.flow.parallel_layers import module_class, module_stem
 from msprobe_builder.merge.flow.share import Share, State
 from msprobe_builder.merge.ranks.rank_tables import RankTables
-
-_SPLITS = frozenset({"chunk", "split", "split_with_sizes", "tensor_split", "unsafe_chunk"})
-_SPLITS |= {"unsafe_split", "unsafe_split_with_sizes", "unbind"}
-
 
 Orders = tuple[Order, ...]
 _KNOWN: Orders = (PLAIN,)
@@ -143,7 +139,7 @@ class _Search:
         }
         for call in self._below(scope):
             name = self._tree.parsed[call]
-            if name.direction is not Direction.FORWARD or operator_of(name) not in _SPLITS:
+            if name.direction is not Direction.FORWARD or not splits(operator_of_call(name)):
                 continue
             for row in self._ranks.tensors(call, Section.INPUT)[:1]:
                 is_output = self._ranks.keys[row] in keys

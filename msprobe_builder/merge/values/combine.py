@@ -14,6 +14,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameter_columns import ALL_MISSING
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.shapes import parse_shape
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.floating import epsilons
 from msprobe_builder.graph.parameter_table import ParameterTable
@@ -192,10 +193,14 @@ def _factors(
     return found
 
 
-def _other_checksums(tables: Sequence[ParameterTable], row: int) -> list[str]:
+def _other_checksums(tables: Sequence[ParameterTable], row: int) -> list[Fact | None]:
     shown = tables[0].md5[row].lower()
     own = [table.md5.get(row, "") for table in tables]
-    return [f"checksum {one or 'missing'}" if one.lower() != shown else "" for one in own]
+    return [_checksum(one) if one.lower() != shown else None for one in own]
+
+
+def _checksum(checksum: str) -> Fact:
+    return fact("apart.checksum", checksum=checksum) if checksum else fact("apart.no_checksum")
 
 
 def _unknown(

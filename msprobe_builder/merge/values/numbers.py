@@ -15,22 +15,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import Direction, Kind, Name
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import NumberOf, Numbers, Shares
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.share import Share, State
+from msprobe_builder.operators.operator import Operator
+from msprobe_builder.operators.questions import any_of, one_of
+from msprobe_builder.operators.table import operator_of
 
 Int = NDArray[np.int64]
 
-_NORMS = frozenset({"norm", "vector_norm"})
-_LISTS = frozenset({"stack", "cat", "concat", "tensor"})
 # Of a norm over all elements with the usual exponent, and of a sum over all elements.
 _NORM_ARGUMENTS = frozenset({"None", "2", "2.0", "fro", "False"})
 _SUM_ARGUMENTS = frozenset({"None"})
-_KNOWN = _NORMS | _LISTS | {"pow", "sqrt", "sum", "all_reduce"}
+_takes_norm = one_of("norm", "vector_norm")
+_lists = one_of("stack", "cat", "tensor")
+_is_known = any_of(_takes_norm, _lists, one_of("pow", "sqrt", "sum", "all_reduce"))
 _MEAN, _NORM = 2, 3
 _SAME = 1e-6  # of one number that was handed on
 
@@ -82,8 +85,8 @@ def _numbers(tree: Tree, table: ParameterTable, texts: Texts) -> dict[int, _Numb
     found: dict[int, _Number] = {}
     lists: set[float] = set()
     for node in _final_calls(tree):
-        operator = _operator(tree.parsed[node])
-        if operator not in _KNOWN:
+        operator = operator_of(tree.parsed[node].stem)
+        if not _is_known(operator):
             continue
         first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
         tensors = [row for row in range(first, last) if table.is_tensor[row]]
@@ -98,9 +101,9 @@ def _numbers(tree: Tree, table: ParameterTable, texts: Texts) -> dict[int, _Numb
         of = NumberOf.NUMBERS
         if not given:
             of = NumberOf.VALUE
-        elif operator in _NORMS and table.numel[given[0]] > 1 and expected not in lists:
+        elif _takes_norm(operator) and table.numel[given[0]] > 1 and expected not in lists:
             of = NumberOf.TENSOR
-        if operator == "all_reduce" or of is NumberOf.VALUE:
+        if operator.name == "all_reduce" or of is NumberOf.VALUE:
             before = _made_before(found, expected)
             if before is None:
                 continue  # a number of something else
@@ -108,7 +111,7 @@ def _numbers(tree: Tree, table: ParameterTable, texts: Texts) -> dict[int, _Numb
                 of = NumberOf.RANKS
                 found[before] = replace(found[before], is_reduced=True)
         found[put_out[0]] = _Number(own, expected, of)
-        if operator in _LISTS and given:
+        if _lists(operator) and given:
             lists.add(own)
     return found
 
@@ -172,12 +175,8 @@ def _final_calls(tree: Tree) -> Iterator[int]:
             yield node
 
 
-def _operator(name: Name) -> str:
-    return name.stem.rpartition(".")[2].strip("_")
-
-
 def _expected(
-    operator: str, table: ParameterTable, arguments: Sequence[str], given: Sequence[int]
+    operator: Operator, table: ParameterTable, arguments: Sequence[str], given: Sequence[int]
 ) -> float | None:
     """What a call has to put out by its inputs, None where that cannot be told.
 
@@ -187,23 +186,23 @@ def _expected(
     sizes: list[float] = table.numel[given].tolist()
     is_single = all(size == 1 for size in sizes)
     values = [value for value in map(_number, arguments) if value is not None]
-    if operator in _LISTS and given:
+    if _lists(operator) and given:
         return sqrt(sum(norm * norm for norm in norms)) if is_single else None
-    if operator == "tensor":
+    if operator.name == "tensor":
         return abs(values[0]) if len(values) == 1 else None
     if len(given) != 1:
         return None
     [norm] = norms
-    if operator in _NORMS:
+    if _takes_norm(operator):
         return norm if set(arguments) <= _NORM_ARGUMENTS else None
-    if operator == "sum":
+    if operator.name == "sum":
         total = abs(float(table.statistics[_MEAN, given[0]])) * sizes[0]
         return total if set(arguments) <= _SUM_ARGUMENTS else None
     if not is_single:
         return None
-    if operator == "all_reduce":
+    if operator.name == "all_reduce":
         return norm
-    if operator == "sqrt":
+    if operator.name == "sqrt":
         return sqrt(norm) if not arguments else None
     try:
         return norm ** values[0] if len(values) == len(arguments) == 1 else None

@@ -27,13 +27,9 @@ from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.side import Side
-from msprobe_builder.merge.flow.operators import operator_of
+from msprobe_builder.merge.flow.operators import operator_of_call
+from msprobe_builder.operators.operator import Operator
 
-_LOSSES = frozenset(
-    "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy "
-    "binary_cross_entropy_with_logits kl_div mean".split()
-)
-_DIVISIONS = frozenset({"__truediv__", "div", "true_divide", "__itruediv__", "div_"})
 _SAME = 1e-5
 _DIVIDED = "it was divided by {}, as the loss of each rank is the mean of its own tokens"
 
@@ -74,6 +70,11 @@ def with_common_mean(side: Side, other: Side, texts: Texts) -> Side:
         table=replace(table, statistics=statistics),
         provenance=replace(provenance, recipes=recipes),
     )
+
+
+def _takes_a_mean(operator: Operator) -> bool:
+    """Whether it takes the mean of what it is given if nobody says otherwise."""
+    return operator.name == "mean" or "own_mean" in operator.traits
 
 
 def _with_reason(recipe: str, more: str) -> str:
@@ -131,15 +132,15 @@ def _own_mean(side: Side, other: Side, texts: Texts) -> tuple[int | None, int | 
         made = rows[table.is_tensor[rows] & (table.section[rows] == Section.OUTPUT)]
         if len(made) != 1 or table.numel[made[0]] != 1 or not len(given):
             continue
-        operator = operator_of(name)
+        operator = operator_of_call(name)
         count = slices.get(int(given[0]))
         if count is not None:
-            is_sum = operator == "sum" or _is_summed(table, rows, texts)
-            is_mean = operator in _LOSSES and not is_sum
+            is_sum = operator.name == "sum" or _is_summed(table, rows, texts)
+            is_mean = _takes_a_mean(operator) and not is_sum
             found = node if is_mean and not _skips(table, given) else None
-            parts = count if is_sum and operator in (*_LOSSES, "sum") else 0
+            parts = count if is_sum and (operator.name == "sum" or _takes_a_mean(operator)) else 0
             summed = node if parts else None
-        elif parts and operator in _DIVISIONS:
+        elif parts and operator.name == "div":
             own = _counted(side, node, texts)
             whole = _counted(other, side.tree.names[node], texts)
             found = node if own and whole == own * parts else None

@@ -14,6 +14,7 @@ from msprobe_builder.dump.parameter_columns import ALL_MISSING
 from msprobe_builder.dump.parameters import Parameters, Section
 from msprobe_builder.dump.shapes import parse_numbers
 from msprobe_builder.dump.task import task_of
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.parameter_table import ParameterTable, take
 from msprobe_builder.graph.provenance import Apart, Provenance
 from msprobe_builder.graph.side import Side
@@ -61,8 +62,7 @@ def merge_ranks(
             f"{', '.join(str(ranks[place]) for place in places)} of {', '.join(map(str, ranks))}"
             for name, places in alone
         ],
-        "Calls or tensors exist on some tensor-parallel ranks only; they were left out of the "
-        "merge.",
+        fact("note.rank_alone"),
     )
     tables = [
         take(side.table, own, first.table.node[rows[0]])
@@ -85,7 +85,7 @@ def merge_ranks(
         "warning",
         "replicas_disagree",
         drifted,
-        "Tensors that the ranks of a stage should hold alike differ between them.",
+        fact("note.ranks_unlike"),
     )
     numbers = numbers_of(sides, rows, ranks, texts)
     shares = combined.provenance.shares | shares_of_norms(numbers, tables, states, ranks)

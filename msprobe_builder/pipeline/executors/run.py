@@ -11,6 +11,7 @@ from pathlib import Path
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.dump.source import Place
+from msprobe_builder.facts.fact import text_fact
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.executors.attempt import Finished, Outcome, Work, attempt
 from msprobe_builder.pipeline.kept import Keeper
@@ -78,7 +79,7 @@ def failures(outcomes: list[Outcome]) -> list[tuple[Place, str]]:
 def failed_ranks(failed: Sequence[tuple[Place, str]]) -> list[Diagnostic]:
     """One finding for each step and rank that was left out."""
     return [
-        Diagnostic("error", "rank_failed", why, step=place.step, rank=place.rank)
+        Diagnostic("error", "rank_failed", text_fact(why), step=place.step, rank=place.rank)
         for place, why in failed
     ]
 

@@ -12,19 +12,16 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import Calls, operator_of
+from msprobe_builder.graph.calls import Calls
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.verdict.differences.defaults import DEFAULTS
+from msprobe_builder.operators import questions
+from msprobe_builder.operators.operator import Kind, Operator
 
 Int = NDArray[np.int64]
 
 # A size that follows from the size of a tensor says nothing that the tensor does not.
 _NUMBERS = frozenset({"int", "float", "bool", "str", "slice", "torch.dtype"})
-# What they are told about sizes shows in the shape of what they put out.
-_OF_SIZES = frozenset({"view", "reshape", "expand", "flatten", "unflatten", "size", "split"})
 _FILLER = 1e4
-# What makes a tensor of a number that a program has counted.
-MAKERS = frozenset({"tensor", "as_tensor", "scalar_tensor", "full", "full_like"})
 _SAME = 1e-6  # two spellings of one number
 _ROUNDED = 8 * 2.0**-20  # a number that was taken from a tensor is rounded as that is
 
@@ -57,7 +54,8 @@ def differing_arguments(
     Arguments go by their names; with ``other_types`` (the runs are of different precision) a type
     that differs is no difference, with ``ranges_differ`` (ranks hold parts) a slice that differs.
     """
-    is_api = calls.is_api & ~calls.are(_OF_SIZES)
+    # What they are told about sizes shows in the shape of what they put out.
+    is_api = calls.is_api & ~calls.are(lambda one: "sizes" in one.traits)
     kinds = np.array([text in _NUMBERS for text in texts.values] + [True])  # None has no type
     rows = _plain(table, kinds)
     rows = rows[is_api[table.node[rows]] & (partner[table.node[rows]] >= 0)]
@@ -78,14 +76,16 @@ def differing_arguments(
         for one, size in ((table, len(partner)), (bench, len(other_calls.stem)))
     )
     one_sided |= tensors != their_tensors[partner]
-    asked = np.flatnonzero(one_sided & (partner >= 0) & calls.are(DEFAULTS))
+    asked = np.flatnonzero(one_sided & (partner >= 0) & calls.are(lambda one: bool(one.acts)))
     result = _left_out(asked, (calls, table), (other_calls, bench), partner, texts)
     result |= _other_dimensions((calls, table), bench, partner, texts)
     if not ranges_differ:
         result |= _joined_otherwise((calls, table), (other_calls, bench), partner, texts)
     if not both.any():
         return result
-    is_maker = calls.are(MAKERS) if ranges_differ else np.zeros(len(partner), dtype=bool)
+    is_maker = (
+        calls.are(questions.makes_a_number) if ranges_differ else np.zeros(len(partner), dtype=bool)
+    )
     match = others[order[place]]
     differs = both & (table.value_id[rows] != bench.value_id[match])
     for row, other in zip(rows[differs].tolist(), match[differs].tolist(), strict=True):
@@ -141,19 +141,21 @@ def _left_out(
     others = _given(partner[nodes], *bench, texts)
     result: dict[int, list[Argument]] = {}
     for node in nodes.tolist():
-        operator, own = given.get(node, ("", {}))
-        other_operator, theirs = others.get(int(partner[node]), ("", {}))
+        operator, own = given.get(node, _NONE)
+        other_operator, theirs = others.get(int(partner[node]), _NONE)
         if operator != other_operator:
             continue
         found, sides = [], set()
-        for name, default in DEFAULTS.get(operator, {}).items():
-            left, right = (one.get(name, one.get(str(default.place))) for one in (own, theirs))
-            if left == right or (_NO_TEXT in (left, right) and default.value != "None"):
+        for name in operator.acts:
+            place, default = operator.arguments[name][:2]
+            assert default is not None  # as a test of the table says
+            left, right = (one.get(name, one.get(str(place))) for one in (own, theirs))
+            if left == right or (_NO_TEXT in (left, right) and default != "None"):
                 continue
             left, right = ("a tensor" if one == _NO_TEXT else one for one in (left, right))
             if left is None or right is None:
                 sides.add(left is None)
-            left, right = left or default.value, right or default.value
+            left, right = left or default, right or default
             if "a tensor" in (left, right) and "None" not in (left, right):
                 continue  # of what numbers nobody knows
             if not _equal(left, right):
@@ -161,9 +163,6 @@ def _left_out(
         if found and len(sides) <= 1:
             result[node] = found
     return result
-
-
-_JOINING = frozenset("cat concat concatenate hstack vstack dstack column_stack".split())
 
 
 def _joined_otherwise(
@@ -174,7 +173,7 @@ def _joined_otherwise(
 ) -> dict[int, list[Argument]]:
     """Calls that join tensors of the same shapes in another order, as the shapes tell."""
     calls, table = npu
-    nodes = calls.is_forward_call & calls.are(_JOINING) & (partner >= 0)
+    nodes = calls.is_forward_call & calls.are(questions.joins) & (partner >= 0)
     theirs = np.zeros(len(bench[0].stem), dtype=bool)
     theirs[partner[nodes]] = True
     own, others = _shapes(table, nodes), _shapes(bench[1], theirs)
@@ -196,18 +195,15 @@ def _shapes(table: ParameterTable, nodes: NDArray[np.bool_]) -> dict[int, list[i
     return result
 
 
-# Over several dimensions at once, so that one that is left out is no other spelling.
-_REDUCING = frozenset(
-    "mean nanmean sum nansum std var std_mean var_mean amax amin aminmax logsumexp norm".split()
-)
-
-
 def _other_dimensions(
     npu: tuple[Calls, ParameterTable], bench: ParameterTable, partner: Int, texts: Texts
 ) -> dict[int, list[Argument]]:
-    """Calls that reduce over more dimensions than their partner, or over fewer."""
+    """Calls that reduce over more dimensions than their partner, or over fewer.
+
+    Over several dimensions at once, so that one that is left out is no other spelling.
+    """
     calls, table = npu
-    nodes = calls.is_api & calls.are(_REDUCING) & (partner >= 0)
+    nodes = calls.is_api & calls.are(lambda one: one.kind is Kind.REDUCTION) & (partner >= 0)
     own, theirs = _lists(table, np.flatnonzero(nodes), texts), _lists(bench, partner[nodes], texts)
     result = {}
     for (node, name), left in own.items():
@@ -228,12 +224,13 @@ def _lists(table: ParameterTable, nodes: Int, texts: Texts) -> dict[tuple[int, s
     return result
 
 
+_NONE: tuple[Operator, dict[str, str]] = Operator("", Kind.OTHER), {}
 _NO_TEXT = "\0"  # a tensor, or what is made of several values
 
 
 def _given(
     nodes: Int, calls: Calls, table: ParameterTable, texts: Texts
-) -> dict[int, tuple[str, dict[str, str]]]:
+) -> dict[int, tuple[Operator, dict[str, str]]]:
     """Operator and arguments, by name or place, of calls of torch that have any."""
     kind = texts.find("torch.Tensor")
     is_asked = np.zeros(len(calls.stem), dtype=bool)
@@ -241,11 +238,11 @@ def _given(
     is_torch = np.zeros(len(calls.stem), dtype=bool)
     is_torch[table.node[table.type_id == kind]] = True
     is_asked &= is_torch
-    result: dict[int, tuple[str, dict[str, str]]] = {}
+    result: dict[int, tuple[Operator, dict[str, str]]] = {}
     for row in np.flatnonzero(is_asked[table.node] & (table.section == Section.INPUT)).tolist():
         node = int(table.node[row])
         if node not in result:
-            result[node] = operator_of(calls.stems[int(calls.stem[node])]), {}
+            result[node] = calls.operators[int(calls.stem[node])], {}
         name, _, inner = texts.values[table.name_id[row]].removeprefix("input.").partition(".")
         is_plain = not table.is_tensor[row] and not inner
         result[node][1][name] = _shown(table, row, texts) if is_plain else _NO_TEXT

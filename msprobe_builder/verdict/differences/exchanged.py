@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part, inputs_of
+from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.arguments import Argument
-from msprobe_builder.verdict.differences.operators import PICKING, TURNING
 
 Int = NDArray[np.int64]
 
@@ -30,7 +30,7 @@ def traded_calls(
     A program that takes other slices makes its calls in the same order nevertheless, so that the
     second is paired with the second; what is paired out of turn was paired by its numbers.
     """
-    takes = npu.calls.are(PICKING | TURNING)
+    takes = npu.calls.are(questions.any_of(questions.slices, questions.turns))
     nodes = [node for node in arguments if takes[node]]
     asked = {npu.calls.stems[int(npu.calls.stem[node])] for node in nodes}
     own, other = (_by_tensor(part, asked) for part in (npu, bench))

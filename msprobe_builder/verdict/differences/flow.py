@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import Fact
 from msprobe_builder.graph.calls import carries, count_gradients_otherwise, has_own_gradient
 from msprobe_builder.graph.floating import SINGLE, discrete_types, epsilons
 from msprobe_builder.graph.parameter_table import ParameterTable
@@ -27,6 +28,7 @@ from msprobe_builder.verdict.differences.bits import (
 )
 from msprobe_builder.verdict.differences.consumers import Consumers, consumers_of, makers
 from msprobe_builder.verdict.differences.distance import OTHER_BITS, distances
+from msprobe_builder.verdict.differences.drawn import drawing_calls
 from msprobe_builder.verdict.differences.exchanged import traded_calls
 from msprobe_builder.verdict.differences.grouped import Grouped, grouped_of
 from msprobe_builder.verdict.differences.habits import gains, mixing, own_noise, reach, seen_of
@@ -124,7 +126,7 @@ class Flow:
     is_untold: bool  # and calls put out other bits as a habit, so that those say nothing
     is_exact: Bool  # nodes whose operator puts out equal bits for equal ones at other places
     updates: dict[int, Update]  # by row what an optimizer puts out that divides
-    reduced: list[str]  # products of single precision whose operands are rounded to fewer digits
+    reduced: list[Fact]  # products of single precision whose operands are rounded to fewer digits
     left_out: LeftOut  # by a filter of what is recorded
     loss_scale: float = 1.0  # by how much more this run multiplies its loss, which was undone
 
@@ -153,7 +155,10 @@ def flow_of(
     """
     size, table, calls = len(npu.table), npu.table, npu.calls
     is_line = np.array([text.count(",") == 0 for text in texts.values] + [False])[table.shape_id]
-    family, handing_on = families(calls), carries(calls)
+    drawn, handing_on = drawing_calls(npu, texts), carries(calls)
+    family = families(calls)
+    family[(family == Family.RANDOM) & ~drawn] = Family.PLAIN
+    family[drawn] = Family.RANDOM
     grouped = grouped_of(calls, bench.calls, groups)
     other_types = has_other_precision(npu, bench.table, comparisons)
     error, floor = np.full(size, np.nan), np.full(size, 2.0**-20)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.graph.calls import Calls, carries, operator_of
+from msprobe_builder.graph.calls import Calls, carries
 from msprobe_builder.match.matching import Group
 from msprobe_builder.metrics.groups import GroupResults
 
@@ -52,4 +52,4 @@ def grouped_of(npu: Calls, bench: Calls, results: GroupResults | None) -> Groupe
 
 
 def _operators(calls: Calls, nodes: list[int]) -> list[str]:
-    return [operator_of(calls.stems[int(calls.stem[node])]) for node in nodes]
+    return [calls.operators[int(calls.stem[node])].name for node in nodes]

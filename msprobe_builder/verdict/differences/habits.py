@@ -11,8 +11,9 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import Calls
 from msprobe_builder.graph.part import Part
+from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.distance import mask_values
-from msprobe_builder.verdict.differences.operators import PATHS, normalising
+from msprobe_builder.verdict.differences.operators import normalising
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -150,13 +151,15 @@ def reach(part: Part, discrete: Bool, masked: Float) -> Float:
         extreme = np.where(np.isfinite(extreme) & (extreme < 1e3), extreme, 0.0).max(axis=0)
     extreme = np.fmax(extreme, masked)
     result = np.ones(len(part.tree))
-    counts = ~discrete | part.calls.are({"pow", "rpow"})[table.node]
+    counts = ~discrete | part.calls.are(questions.one_of("pow", "rpow"))[table.node]
     rows = np.flatnonzero(table.is_tensor & (table.section == Section.INPUT) & counts)
     # A number to the power of what is given sees its logarithm, too: 16 is that of nearly 10⁷.
-    stretch = np.where(part.calls.are({"rpow"}), 16.0, 1.0)[table.node[rows]]
+    stretch = np.where(part.calls.are(questions.one_of("rpow")), 16.0, 1.0)[table.node[rows]]
     np.maximum.at(result, table.node[rows], np.clip(extreme[rows] * stretch, 1.0, _FARTHEST))
     calls = part.calls
-    result[calls.are(PATHS) & (calls.direction == Direction.BACKWARD)] = _FARTHEST
+    result[
+        calls.are(lambda one: "path" in one.condition) & (calls.direction == Direction.BACKWARD)
+    ] = _FARTHEST
     return result
 
 

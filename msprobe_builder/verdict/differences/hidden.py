@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.graph.part import Part, put_out_by
+from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.distance import weights
-from msprobe_builder.verdict.differences.operators import WAVES, normalising
+from msprobe_builder.verdict.differences.operators import normalising
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -39,7 +40,7 @@ def most_hidden(
     table = npu.table
     result = np.full(len(table), np.inf)
     told = (bench_of >= 0) & table.is_tensor & (table.numel > 0) & ~fixed
-    told &= ~put_out_by(npu, normalising(npu.calls) | npu.calls.are(WAVES))
+    told &= ~put_out_by(npu, normalising(npu.calls) | npu.calls.are(questions.is_periodic))
     rows = np.flatnonzero(told)
     own = table.statistics[:, rows]
     with np.errstate(all="ignore"):

@@ -22,6 +22,7 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.metrics.result import Graph, PairResult
+from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.flow import Flow
 
 Int = NDArray[np.int64]
@@ -145,7 +146,9 @@ def _scalings(part: Part) -> tuple[Int, int]:
     calls, table = part.calls, part.table
     found, powers = [], set()
     back = calls.direction == Direction.BACKWARD
-    for node in np.flatnonzero(calls.are(_MULTIPLY) & calls.is_forward_call & (calls.twin >= 0)):
+    for node in np.flatnonzero(
+        calls.are(questions.one_of("mul")) & calls.is_forward_call & (calls.twin >= 0)
+    ):
         first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
         put_out = [
             row
@@ -163,9 +166,6 @@ def _scalings(part: Part) -> tuple[Int, int]:
     if len(powers) != 1:
         return np.empty(0, dtype=np.int64), 0
     return np.array(found, dtype=np.int64), powers.pop()
-
-
-_MULTIPLY = frozenset({"mul", "__mul__", "__rmul__", "mul_", "__imul__", "multiply"})
 
 
 def _power(table: ParameterTable, first: int, last: int, put_out: int) -> int:

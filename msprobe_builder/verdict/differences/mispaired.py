@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import Calls, operator_of
+from msprobe_builder.graph.calls import Calls
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import Part
+from msprobe_builder.operators import questions
 from msprobe_builder.verdict.findings import SUSPICIOUS
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
-_COMMUTATIVE = frozenset({"add", "radd", "mul", "rmul", "maximum", "minimum"})
 _ALIKE = 1e-3  # of two tensors that are one but for the order of operands
 
 
@@ -153,7 +153,6 @@ def other_places(npu: Part, bench: Part, partner: Int, off: Bool) -> Bool:
 
 
 # One kernel on an accelerator, several calls elsewhere.
-_CELLS = frozenset("lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell".split())
 
 
 def inside_cells(npu: Part) -> Bool:
@@ -165,8 +164,8 @@ def inside_cells(npu: Part) -> Bool:
     """
     table, calls = npu.table, npu.calls
     is_back = calls.direction == Direction.BACKWARD
-    is_cell = calls.of_stems(lambda stem: operator_of(stem) in _CELLS) == 1
-    of_module = calls.of_stems(lambda stem: operator_of(stem) == "LSTMCell") == 1
+    is_cell = calls.are(lambda one: "cell" in one.traits)
+    of_module = calls.do(questions.one_of("lstm_cell"))
     first = (table.section == Section.INPUT) & (table.position == 0)
     state = (table.section == Section.INPUT) & (table.position == 1)
     found = (is_back & calls.is_api & is_cell)[table.node] & ~first
@@ -193,7 +192,7 @@ def swapped_operands(
     first = np.flatnonzero(off[:-1] & off[1:] & (npu.node[:-1] == npu.node[1:]))
     inputs = (npu.section[first] == Section.INPUT) & (npu.section[first + 1] == Section.INPUT)
     first = first[inputs & (npu.position[first] == 0)]
-    first = first[calls.are(_COMMUTATIVE)[npu.node[first]]]
+    first = first[calls.are(questions.commutes)[npu.node[first]]]
     here, there = bench_of[first], bench_of[first + 1]
     alike = _alike(npu.statistics[:, first], bench.statistics[:, there])
     alike &= _alike(npu.statistics[:, first + 1], bench.statistics[:, here])

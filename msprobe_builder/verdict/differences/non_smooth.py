@@ -17,33 +17,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
-from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import Part
+from msprobe_builder.operators.operator import Operator
 from msprobe_builder.verdict.differences.distance import BLOCK, WORST, weights
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
-_KINKED = frozenset(
-    "relu relu6 leaky_relu leakyrelu prelu threshold hardtanh hardswish hardsigmoid hardshrink "
-    "softshrink clamp clip clamp_min clamp_max abs max min amax amin maximum minimum fmax fmin "
-    "max_pool1d max_pool2d max_pool3d maxpool1d maxpool2d maxpool3d adaptive_max_pool1d "
-    "adaptive_max_pool2d adaptive_max_pool3d adaptivemaxpool1d adaptivemaxpool2d "
-    "adaptivemaxpool3d".split()
-)
 
-# Equal elements share the gradient, and where rounding parts them one takes all: that is no small
-# fraction of them where many are equal, as a ratio that is clipped and the ratio itself. What they
-# share is what was given.
-SHARING = frozenset("max min amax amin maximum minimum fmax fmin".split())
+def shares_gradients(operator: Operator) -> bool:
+    """Whether equal elements share the gradient.
+
+    Where rounding parts them one takes all: that is no small fraction of them where many are equal,
+    as a ratio that is clipped and the ratio itself. What they share is what was given.
+    """
+    return "ties" in operator.breaks
 
 
 def non_smooth_gradients(part: Part) -> Bool:
     """The backward calls of such operators, and of modules that are one, by node."""
     calls = part.calls
-    non_smooth = calls.of_stems(lambda stem: operator_of(stem).lower() in _KINKED) == 1
+    non_smooth = calls.do(lambda one: "kink" in one.breaks)
     leaf = part.tree.subtree_end == np.arange(len(part.tree))
     non_smooth &= calls.is_api | (calls.is_module & leaf)
     return np.asarray(non_smooth & (calls.direction == Direction.BACKWARD), dtype=bool)

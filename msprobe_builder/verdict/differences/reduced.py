@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
-from msprobe_builder.graph.calls import Calls, operator_of
+from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.graph.calls import Calls
 from msprobe_builder.graph.part import Part
+from msprobe_builder.operators.table import operator_of
 from msprobe_builder.verdict.differences.habits import Seen
 from msprobe_builder.verdict.findings import SUSPICIOUS
 
@@ -30,27 +32,26 @@ REDUCED = 2.0**-12
 # Gradients of weights are sums that may cancel, which the rounding of their operands does not.
 REDUCED_GRADIENTS = 4.0 * REDUCED
 
-_CONVOLUTIONS = frozenset(
-    f"conv{transposed}{rank}d" for transposed in ("", "_transpose") for rank in (1, 2, 3)
-) | {f"convtranspose{rank}d" for rank in (1, 2, 3)}
-_RECURRENT = frozenset({"lstm", "gru", "rnn", "rnn_tanh", "rnn_relu"})
-
 
 @dataclass(frozen=True)
 class _Kind:
-    """Operators that one switch governs, and how they are called in a sentence."""
+    """Operators that one switch governs, and what they are called."""
 
-    told: str
+    told: Fact
     is_default: bool  # whether the hardware does it unless told otherwise
 
 
-_OTHERS = _Kind("matrix products", is_default=False)
-_KINDS = (_Kind("convolutions", True), _Kind("recurrent layers", True), _OTHERS)
+_OTHERS = _Kind(fact("product.matrix"), is_default=False)
+_KINDS = (
+    _Kind(fact("product.convolutions"), is_default=True),
+    _Kind(fact("product.recurrent"), is_default=True),
+    _OTHERS,
+)
 
 
 def reduced_products(
     calls: Calls, is_product: Bool, seen: Seen, told: Collection[int]
-) -> tuple[Bool, list[str]]:
+) -> tuple[Bool, list[Fact]]:
     """The calls whose operands were rounded so, and what they are called.
 
     ``is_product`` are all products, modules where nothing else was recorded; ``told`` are calls
@@ -94,7 +95,7 @@ def made_of(npu: Part, is_reduced: Bool, producer: Int) -> Bool:
 
 
 def _kind(stem: str) -> int:
-    name = operator_of(stem).lower()
-    if name in _CONVOLUTIONS:
+    traits = operator_of(stem).traits
+    if "convolution" in traits:
         return 0
-    return 1 if name in _RECURRENT else 2
+    return 1 if "recurrent" in traits else 2

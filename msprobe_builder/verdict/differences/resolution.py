@@ -16,7 +16,8 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import discrete_types, epsilons
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import Part
-from msprobe_builder.verdict.differences.operators import PICKING, Family, families
+from msprobe_builder.operators import questions
+from msprobe_builder.verdict.differences.operators import Family, families
 from msprobe_builder.verdict.findings import SUSPICIOUS
 
 Float = NDArray[np.float64]
@@ -85,7 +86,9 @@ def noise_of_slices(npu: Part, error: Float, floor: Float) -> Float:
     made: there each slice has a factor of its own.
     """
     table = npu.table
-    picks = (npu.calls.are(PICKING) & npu.calls.is_forward_call)[table.node] & table.is_tensor
+    picks = (npu.calls.are(questions.slices) & npu.calls.is_forward_call)[
+        table.node
+    ] & table.is_tensor
     given = np.flatnonzero(picks & (table.section == Section.INPUT) & (table.position == 0))
     of_whole, elements = np.zeros(len(npu.tree)), np.zeros(len(npu.tree))
     is_noise = error[given] <= SUSPICIOUS * floor[given]

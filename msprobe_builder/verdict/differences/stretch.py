@@ -12,24 +12,11 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import operator_of
+from msprobe_builder.operators import questions
+from msprobe_builder.operators.operator import Operator
 from msprobe_builder.verdict.differences.distance import BLOCK
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.differences.operators import (
-    CASTS,
-    DETERMINANTS,
-    DIVIDING,
-    JUMPING,
-    LINEAR,
-    LOGARITHMS,
-    MULTIPLYING,
-    OF_ANY_SIGN,
-    QUOTIENTS,
-    ROUNDING,
-    SLOPES_DIVIDE,
-    WAVES,
-    Family,
-)
+from msprobe_builder.verdict.differences.operators import Family
 from msprobe_builder.verdict.findings import SUSPICIOUS
 
 Float = NDArray[np.float64]
@@ -63,7 +50,7 @@ def cancelling(flow: Flow, first: Int) -> Float:
     with np.errstate(all="ignore"):
         times = np.where(flow.scale[rows] > 0, amount / flow.scale[rows], _UNTOLD)
     result[rows] = np.fmax(result[rows], np.where(amount > 0, times, 1.0))
-    rows = np.flatnonzero(flow.npu.calls.are(DETERMINANTS | WAVES)[table.node] & (flow.scale > 0))
+    rows = np.flatnonzero(flow.npu.calls.are(_may_vanish)[table.node] & (flow.scale > 0))
     result[rows] = np.fmax(result[rows], 1.0 / flow.scale[rows])
     return result
 
@@ -75,7 +62,9 @@ def _of_repeated_factors(flow: Flow, first: Int) -> tuple[Int, Float]:
     follows, which no factor moves, the sum cancels to the last digit.
     """
     table, calls = flow.npu.table, flow.npu.calls
-    multiplies = calls.are(MULTIPLYING)[table.node] & table.is_tensor & (table.position < 2)
+    multiplies = (
+        calls.are(questions.one_of("mul"))[table.node] & table.is_tensor & (table.position < 2)
+    )
     inputs = np.flatnonzero(multiplies & (table.section == Section.INPUT))
     factors = np.full((2, len(flow.npu.tree)), -1, dtype=np.int64)
     factors[table.position[inputs], table.node[inputs]] = inputs
@@ -98,8 +87,8 @@ def stretch(flow: Flow, first: Int, cancelled: Float) -> Float:
     """
     curves = flow.family == Family.CURVE
     reaches = np.where(curves, flow.reach, 1.0)
-    logarithms = curves & flow.npu.calls.are(LOGARITHMS)
-    waves = curves & flow.npu.calls.are(WAVES)
+    logarithms = curves & flow.npu.calls.are(lambda one: "near_one" in one.condition)
+    waves = curves & flow.npu.calls.are(questions.is_periodic)
     backward = _backward(flow)
     result = np.empty(len(cancelled))
     for begin in range(0, len(result), BLOCK):
@@ -115,7 +104,8 @@ def stretch(flow: Flow, first: Int, cancelled: Float) -> Float:
         is_log, is_wave = (kind[node] & (scale > 0) for kind in (logarithms, waves))
         ahead = np.where(is_log, near_one, np.where(is_wave, reach * near_one, reach))
         result[rows] = np.where(backward[node], back, ahead)
-    divides = flow.npu.calls.are(DIVIDING) | (flow.npu.calls.are(SLOPES_DIVIDE) & backward)
+    divides = flow.npu.calls.are(lambda one: "smallest" in one.condition)
+    divides |= flow.npu.calls.are(lambda one: "slope" in one.condition) & backward
     divides |= _by_negative_powers(flow, first)
     dividing = np.flatnonzero(divides[flow.npu.table.node] & (flow.bench_of >= 0))
     if len(dividing):
@@ -131,7 +121,7 @@ def _of_cancelled_products(flow: Flow, first: Int) -> tuple[Int, Float]:
     What they are given is off in each element for itself, so that this does not cancel.
     """
     table, node = flow.npu.table, flow.npu.table.node
-    layers = flow.npu.calls.of_stems(lambda stem: operator_of(stem) in LINEAR) == 1
+    layers = flow.npu.calls.do(questions.one_of("linear"))
     layers = (layers & ~_backward(flow))[node] & table.is_tensor
     is_weight = (table.section == Section.INPUT) & (table.position == 1)
     weights = np.flatnonzero(
@@ -154,7 +144,9 @@ def _over_divisors(flow: Flow, first: Int) -> tuple[Int, Float]:
     Where that has either sign it is not known, but what is put out tells of it.
     """
     table, node = flow.npu.table, flow.npu.table.node
-    divides = flow.npu.calls.are(QUOTIENTS)[node] & table.is_tensor & (flow.bench_of >= 0)
+    divides = (
+        flow.npu.calls.are(questions.one_of("div"))[node] & table.is_tensor & (flow.bench_of >= 0)
+    )
     of_forward = np.full((3, len(flow.npu.tree)), -1, dtype=np.int64)
     of_forward[0] = first
     is_second = (table.section == Section.INPUT) & (table.position == 1)
@@ -185,7 +177,7 @@ def _over_divisors(flow: Flow, first: Int) -> tuple[Int, Float]:
 def _by_negative_powers(flow: Flow, first: Int) -> Bool:
     """Powers, forward and back, of which the largest comes of the smallest number given."""
     table, calls = flow.npu.table, flow.npu.calls
-    result = calls.are({"pow"})
+    result = calls.are(questions.one_of("pow"))
     rows = np.flatnonzero((result & ~_backward(flow))[table.node] & (first[table.node] >= 0))
     rows = rows[table.section[rows] == Section.OUTPUT]
     node, falls = table.node[rows], np.zeros(len(calls.stem) + 1, dtype=bool)
@@ -219,15 +211,23 @@ def plain(flow: Flow, first: Int, told: Sequence[int]) -> Bool:
     ``told`` are calls of which more is known.
     """
     calls, family, back = flow.npu.calls, flow.family, _backward(flow)
-    aside = flow.unmatched | flow.over_few | flow.non_smooth | calls.are(JUMPING | OF_ANY_SIGN)
-    aside |= np.isin(family, _UNFOUNDED) | (calls.are(CASTS) & back)
-    aside |= ~back & (np.isin(family, (Family.SUM, Family.SELECTION)) | calls.are(ROUNDING))
+    aside = flow.unmatched | flow.over_few | flow.non_smooth | calls.are(_may_be_another)
+    aside |= np.isin(family, _UNFOUNDED) | (calls.are(questions.casts) & back)
+    aside |= ~back & (np.isin(family, (Family.SUM, Family.SELECTION)) | calls.are(questions.rounds))
     aside[list(told)] = True
     node = flow.npu.table.node
     given, numel = first[node], np.fmax(flow.npu.table.numel, 1.0)
-    of_truth = calls.are(CASTS)[node] & (given >= 0) & flow.discrete[given]
+    of_truth = calls.are(questions.casts)[node] & (given >= 0) & flow.discrete[given]
     is_part = (family == Family.SUM)[node] & back[node] & (given >= 0) & (numel < numel[given])
     return np.asarray(~aside[node] & ~of_truth & ~flow.discrete & ~(is_part & (flow.scale > 0)))
+
+
+def _may_vanish(operator: Operator) -> bool:
+    """Whether it may put out next to nothing, whatever it is given: a sum of logarithms, a sine."""
+    return not operator.condition.isdisjoint({"near_zero", "periodic"})
+
+
+_may_be_another = questions.any_of(questions.jumps, questions.any_sign)
 
 
 def _backward(flow: Flow) -> Bool:

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part
+from msprobe_builder.operators import questions
 
 Int = NDArray[np.int64]
-
-_DIVIDING = frozenset({"addcdiv", "foreach_addcdiv"})
 
 
 class Update(NamedTuple):
@@ -35,7 +34,9 @@ def updates(part: Part, texts: Texts) -> dict[int, Update]:
     """By row of the table what updates put out that divide."""
     table = part.table
     found: dict[int, Update] = {}
-    for node in np.flatnonzero(part.calls.are(_DIVIDING)).tolist():
+    for node in np.flatnonzero(
+        part.calls.are(questions.one_of("addcdiv", "foreach_addcdiv"))
+    ).tolist():
         first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
         rows = np.arange(first, last)
         tensors = rows[table.is_tensor[rows]]

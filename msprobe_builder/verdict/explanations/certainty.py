@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.floating import epsilons
 from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.graph.provenance import Provenance
-from msprobe_builder.verdict.differences.arguments import MAKERS
+from msprobe_builder.operators import questions
+from msprobe_builder.operators.table import operator_of
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import (
-    ATTENTION,
-    CASTS,
     Family,
     families,
     normalising,
@@ -58,7 +56,7 @@ def is_cast_of_habit(flow: Flow, finding: Finding, texts: Texts) -> bool:
         return False
     part = flow.bench if finding.side else flow.npu
     return bool(
-        part.calls.are(CASTS)[finding.node]
+        part.calls.are(questions.casts)[finding.node]
         and finding.error < SUSPICIOUS * unit_of_products(part, texts)
     )
 
@@ -120,7 +118,11 @@ def is_within(flow: Flow, finding: Finding, half: float) -> bool:
         if finding.error < CERTAIN * unit:
             return True
     first, last = np.searchsorted(flow.npu.table.node, [node, node + 1]).tolist()
-    if backward and operator_of(flow.npu.tree.parsed[node].stem) in ATTENTION and last > first:
+    if (
+        backward
+        and questions.is_attention(operator_of(flow.npu.tree.parsed[node].stem))
+        and last > first
+    ):
         # Where values are alike the gradient of the scores cancels: what is left is rounding.
         absolute = finding.error * float(flow.scale[finding.row])
         if absolute < CERTAIN * unit * float(flow.scale[first]):
@@ -141,7 +143,9 @@ def _keeps_lengths(flow: Flow, finding: Finding) -> bool:
     table, row, node = flow.npu.table, finding.row, finding.at
     if table.section[row] != Section.OUTPUT or flow.bench_of[row] < 0:
         return False
-    if not (flow.npu.calls.are({"normalize"}) & flow.npu.calls.is_forward_call)[node]:
+    if not (flow.npu.calls.are(questions.one_of("normalize")) & flow.npu.calls.is_forward_call)[
+        node
+    ]:
         return False
     own, theirs = table.statistics[3, row], flow.bench.table.statistics[3, flow.bench_of[row]]
     is_rounded = bool((flow.error[inputs_of(table, node)] > 0).any())
@@ -247,7 +251,7 @@ def is_open(flow: Flow, finding: Finding, provenance: Provenance | None) -> bool
         return is_same and finding.at == finding.node and is_given_unknown(flow, finding)
     if not flow.is_merged:
         return False
-    makes_a_number = flow.npu.calls.are(MAKERS)[finding.node]
+    makes_a_number = flow.npu.calls.are(questions.makes_a_number)[finding.node]
     is_like = finding.at != finding.node or makes_a_number or bool(flow.discrete[finding.row])
     return is_like and all(one.is_count for one in arguments)
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.explanations.certainty import HALF
@@ -117,7 +116,7 @@ def _behind(flow: Flow, node: int, *, into_modules: bool) -> list[int]:
                 continue
             if calls.is_module[reader]:
                 waiting += [one] if into_modules or flow.floor[one] < HALF else []
-            elif not operator_of(flow.npu.tree.parsed[reader].stem).endswith("_like"):
+            elif not flow.npu.tree.parsed[reader].stem.rstrip("_").endswith("_like"):
                 found[reader] = None
     if calls.direction[node] == Direction.BACKWARD and (twin := int(flow.twin[node])) >= 0:
         made = flow.producer[_rows(flow, twin, Section.INPUT)]
@@ -189,4 +188,4 @@ def _theirs(flow: Flow, finding: Finding, nodes: list[int]) -> bool:
 
 
 def _operator(part: Part, node: int) -> str:
-    return operator_of(part.tree.parsed[node].stem)
+    return part.tree.parsed[node].stem.rpartition(".")[2].strip("_")

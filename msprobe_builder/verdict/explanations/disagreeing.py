@@ -13,8 +13,9 @@ import numpy as np
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.provenance import Provenance, in_words
+from msprobe_builder.graph.provenance import Provenance, told_of_apart
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.metrics.pairing import Pairs
 from msprobe_builder.verdict.differences.flow import Flow
@@ -99,27 +100,30 @@ def ranks_off(
 
 def told_of_ranks(
     table: ParameterTable, provenance: Provenance | None, node: int, texts: Texts
-) -> list[str]:
-    """What ranks have of their own at a node, in sentences: arguments and values."""
+) -> list[Fact]:
+    """What ranks have of their own at a node: arguments and values."""
     if provenance is None:
         return []
     first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
     names = texts.values
     arguments = [
-        f"Argument {names[table.name_id[row]].removeprefix('input.')} is {told}."
+        fact(
+            "argument.of_ranks",
+            name=names[table.name_id[row]].removeprefix("input."),
+            values=provenance.factors[row].told(),
+        )
         for row in own_factors(table, provenance, node)
-        for told in [provenance.factors[row].in_words()]
     ]
     apart = [
-        f"In {names[table.name_id[row]]} {in_words([one])}."
+        fact("apart.in_tensor", name=names[table.name_id[row]], what=told_of_apart(one))
         for row in range(first, last)
         for one in provenance.apart.get(row, ())
     ]
     return [*arguments[:_SHOWN], *apart[:_SHOWN]]
 
 
-def told_of_numbers(wrong: Sequence[Wrong]) -> list[str]:
-    """Which ranks put out a number that does not follow from what they have, in sentences."""
+def told_of_numbers(wrong: Sequence[Wrong]) -> list[Fact]:
+    """Which ranks put out a number that does not follow from what they have."""
     return [
-        f"Rank {one.rank} has {one.own:.9g} instead of {one.due:.9g}." for one in wrong[:_SHOWN]
+        fact("number.of_rank", rank=one.rank, own=one.own, due=one.due) for one in wrong[:_SHOWN]
     ]

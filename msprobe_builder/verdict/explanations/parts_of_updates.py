@@ -21,8 +21,11 @@ from numpy.typing import NDArray
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import Fact, Facts, fact
 from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.provenance import Provenance
+from msprobe_builder.operators.operator import Kind as OperatorKind
+from msprobe_builder.operators.table import operator_of
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.explanations.certainty import works_on_other_parts
 from msprobe_builder.verdict.findings import Cause, Finding
@@ -33,8 +36,6 @@ _SMALL = 1e-3  # of the largest norm: what rounding may have left of a sum
 _FOREACH = "_foreach_"
 _SHOWN = 4
 _FIRST = "input.0"  # what is written into
-# They write what no update made: a copy, a constant.
-_NO_UPDATES = frozenset({"copy_", "zero_", "fill_", "requires_grad_", "detach_", "resize_"})
 
 Kind = tuple[str, str, float]  # function, argument or output, elements
 
@@ -51,23 +52,17 @@ class Updates:
     agreeing: int
     uncompared: int
     findings: list[Finding] = field(default_factory=list)
-    told: dict[tuple[int, int], str] = field(default_factory=dict)
+    told: dict[tuple[int, int], Facts] = field(default_factory=dict)
 
     def is_of_turn(self, flow: Flow, finding: Finding) -> bool:
         """Whether a finding stands behind the last pass, where calls are paired by their turn."""
         by_itself = finding.cause in (Cause.NUMBER, Cause.RANK)  # each rank's own was recorded
         return finding.at > self.last and bool(flow.npu.calls.is_api[finding.at]) and not by_itself
 
-    def sentence(self) -> str:
+    def told_of_all(self) -> Fact:
         """What was compared of them, and what nobody could compare."""
-        told = (
-            "Behind the last backward pass the rank goes through other parts of parameters than"
-            f" the reference: {self.agreeing:,} of their tensors agree with one of the"
-            " reference's, whatever its turn"
-        )
-        if not self.uncompared:
-            return f"{told}."
-        return f"{told}; {self.uncompared:,} are slices and were not compared."
+        slices = fact("updates.slices", count=self.uncompared) if self.uncompared else None
+        return fact("updates.of_parts", agreeing=self.agreeing, slices=slices)
 
 
 @dataclass(frozen=True)
@@ -92,28 +87,25 @@ def updates_of_parts(flow: Flow, provenance: Provenance | None, texts: Texts) ->
         return None
     off, agreeing, uncompared = _by_value(flow, npu, bench)
     result = Updates(last, agreeing, uncompared)
-    for node, text in _of_numbers(flow, npu, bench, is_vague=uncompared > 0 and not agreeing):
-        _add(result, (0, node), -1, text)
+    for node, told in _of_numbers(flow, npu, bench, is_vague=uncompared > 0 and not agreeing):
+        _add(result, (0, node), -1, told)
     first = min((node for _, node in result.told), default=None)
     if off >= 0 and (first is None or int(flow.npu.table.node[off]) < first):
         name = texts.values[flow.npu.table.name_id[off]]
-        norm = flow.npu.table.statistics[3, off]
-        text = f"No update of the reference has {name} like this, whose norm is {norm:.6g}."
-        _add(result, (0, int(flow.npu.table.node[off])), off, text)
+        norm = float(flow.npu.table.statistics[3, off])
+        told = fact("updates.unlike", name=name, norm=norm)
+        _add(result, (0, int(flow.npu.table.node[off])), off, told)
     if lacking := sorted(bench.calls.keys() - npu.calls.keys()):
-        text = (
-            f"The rank never calls {', '.join(lacking[:_SHOWN])} behind the last backward pass, as"
-            " the reference does."
-        )
-        _add(result, (1, min(bench.calls[one] for one in lacking)), -1, text)
+        told = fact("updates.never_called", functions=lacking[:_SHOWN])
+        _add(result, (1, min(bench.calls[one] for one in lacking)), -1, told)
     return result
 
 
-def _add(result: Updates, place: tuple[int, int], row: int, text: str) -> None:
+def _add(result: Updates, place: tuple[int, int], row: int, told: Fact) -> None:
     if place in result.told:
-        result.told[place] += f" {text}"
+        result.told[place] += (told,)
         return
-    result.told[place] = text
+    result.told[place] = (told,)
     side, node = place
     at = result.last if side else node
     result.findings.append(Finding(side, node, row, at, 0.0, 0.0, Cause.PART, -1))
@@ -165,11 +157,15 @@ def _side(part: Part, last: int, texts: Texts) -> _Side:
     return _Side(rows, numbers, first_calls)
 
 
+# They write what no update made: a copy, a constant.
+_NO_UPDATES = (OperatorKind.FILL, OperatorKind.SHAPE, OperatorKind.EMPTY)
+
+
 def _is_update(operator: str) -> bool:
     """Whether a function writes into what it is given, as the names of torch's functions say."""
     if operator.endswith("__") or not operator.endswith("_"):
         return False
-    return operator.removeprefix(_FOREACH) not in _NO_UPDATES
+    return operator_of(operator.removeprefix(_FOREACH)).kind not in _NO_UPDATES
 
 
 def _argument(name: str, operator: str) -> str:
@@ -216,7 +212,7 @@ def _nearest(own: NDArray[np.float64], others: NDArray[np.float64]) -> float:
 
 def _of_numbers(
     flow: Flow, npu: _Side, bench: _Side, *, is_vague: bool
-) -> Iterable[tuple[int, str]]:
+) -> Iterable[tuple[int, Fact]]:
     """Numbers that updates of one side alone are made with, at the first call of the function.
 
     That the rank lacks one of the reference's says nothing where it may not have the parameters:
@@ -229,11 +225,8 @@ def _of_numbers(
             continue
         for number, nodes in own.items():
             if not _has(theirs, number):
-                shown = ", ".join(f"{one:.6g}" for one in list(theirs)[:_SHOWN])
-                yield (
-                    nodes[0],
-                    f"It is given {number:.6g}; the reference gives {shown} to the function.",
-                )
+                shown = list(theirs)[:_SHOWN]
+                yield nodes[0], fact("updates.given", own=number, theirs=shown)
         lost = [
             number
             for number, nodes in theirs.items()
@@ -241,9 +234,8 @@ def _of_numbers(
             and (is_vague or any(_has_parameter(flow, npu, node) for node in nodes))
         ]
         if lost:
-            shown = ", ".join(f"{one:.6g}" for one in lost[:_SHOWN])
             first = min(nodes[0] for nodes in own.values())
-            yield first, f"The rank never gives it {shown}, as the reference does."
+            yield first, fact("updates.never_given", numbers=lost[:_SHOWN])
 
 
 def _has(numbers: Iterable[float], wanted: float) -> bool:

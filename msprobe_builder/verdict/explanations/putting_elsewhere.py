@@ -9,15 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.part import Part, inputs_of
+from msprobe_builder.operators import questions
+from msprobe_builder.operators.operator import Operator
+from msprobe_builder.operators.table import operator_of
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import (
-    ADDING,
-    NEIGHBOURLY,
-    PICKING,
-    SHAPING,
-    TRANSPOSING,
     Family,
 )
 from msprobe_builder.verdict.findings import Cause, Finding, Place
@@ -27,7 +24,6 @@ Bool = NDArray[np.bool_]
 
 _MOST_ROWS = 256  # looked at in the backward pass
 _TERMS = 2  # of a sum
-_JOINING = frozenset("cat concat concatenate stack hstack vstack dstack column_stack".split())
 
 
 def of_index(flow: Flow, node: int) -> Place:
@@ -37,7 +33,7 @@ def of_index(flow: Flow, node: int) -> Place:
     the way to the index is likelier than the one that goes by it.
     """
     table = flow.npu.table
-    alone = (flow.unmatched | (flow.grouped.npu >= 0)) & ~flow.npu.calls.are(PICKING | SHAPING)
+    alone = (flow.unmatched | (flow.grouped.npu >= 0)) & ~flow.npu.calls.are(_hands_on)
     known, waiting = {node}, inputs_of(table, node).tolist() if takes_by_index(flow, node) else []
     while waiting and len(known) < _MOST_ROWS:
         row = waiting.pop(0)
@@ -63,10 +59,10 @@ def turned_on_one_side(flow: Flow, finding: Finding, bits: Int) -> list[Place]:
         return []
     inputs = inputs_of(flow.npu.table, node)
     is_told = node in flow.arguments or flow.unmatched[node] or flow.grouped.npu[node] >= 0
-    is_neighbourly = operator_of(flow.npu.tree.parsed[node].stem) in NEIGHBOURLY
+    is_neighbourly = _is_neighbourly(operator_of(flow.npu.tree.parsed[node].stem))
     if is_told or not is_neighbourly or (bits[inputs] == 1).all():
         return []
-    own, theirs = (_alone_before(flow, side, finding, TRANSPOSING) for side in (0, 1))
+    own, theirs = (_alone_before(flow, side, finding, questions.transposes) for side in (0, 1))
     if bool(own) == bool(theirs):
         return []  # none, or each its own: nobody knows what they come to
     cause = Cause.EXTRA if own else Cause.MISSING
@@ -108,7 +104,7 @@ def joined_alike(flow: Flow, finding: Finding, bits: Int) -> list[Place]:
     inputs = inputs_of(table, node)
     if is_told or flow.family[node] != Family.PRODUCT or (bits[inputs] == 1).all():
         return []
-    joins = _before_sums(flow.npu, flow.producer, node, flow.npu.calls.are(_JOINING))
+    joins = _before_sums(flow.npu, flow.producer, node, flow.npu.calls.are(questions.joins))
     return [Place(0, one, Cause.ORDER) for one in joins if _takes_twins(flow, one)]
 
 
@@ -133,7 +129,13 @@ def _alike(part: Part, row: int, rows: Int) -> int:
     return int(same.sum()) if table.statistics[0, row] != table.statistics[1, row] else 0
 
 
-_WHOLE, _EACH = frozenset({"repeat", "tile"}), frozenset({"repeat_interleave"})
+_WHOLE, _EACH = questions.one_of("repeat"), questions.one_of("repeat_interleave")
+_hands_on = questions.any_of(questions.slices, questions.shapes)
+
+
+def _is_neighbourly(operator: Operator) -> bool:
+    """Whether it tells which rows, or which places, stand beside one another."""
+    return not operator.traits.isdisjoint({"attention", "convolution"})
 
 
 def _sizes(part: Part, node: int) -> list[int]:
@@ -143,7 +145,7 @@ def _sizes(part: Part, node: int) -> list[int]:
     return [int(one) for one in part.table.shape_id[first:last][is_tensor]]
 
 
-def _alone_before(flow: Flow, side: int, finding: Finding, kinds: frozenset[str]) -> list[int]:
+def _alone_before(flow: Flow, side: int, finding: Finding, kinds: questions.Question) -> list[int]:
     """Calls of these kinds that one side makes alone on the way to a call, nearest first.
 
     Up to where sums are made, which would have shown it.
@@ -161,7 +163,7 @@ def _before_sums(part: Part, producer: Int, node: int, wanted: Bool) -> list[int
     """The wanted calls on the way to another, nearest first, up to where sums are made."""
     if not wanted.any():
         return []
-    adds = part.calls.are(ADDING)
+    adds = part.calls.are(questions.adds)
     found: list[int] = []
     known, waiting = {node}, inputs_of(part.table, node).tolist()
     for _ in range(_MOST_ROWS):

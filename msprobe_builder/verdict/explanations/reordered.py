@@ -20,17 +20,16 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.shapes import parse_shape
-from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import inputs_of, outermost
 from msprobe_builder.metrics.checksum import is_in_any_order
 from msprobe_builder.metrics.comparison import Comparisons
+from msprobe_builder.operators import questions
+from msprobe_builder.operators.operator import Operator
+from msprobe_builder.operators.table import operator_of
 from msprobe_builder.verdict.differences.consumers import makers
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import (
-    ADDING,
-    PICKING,
-    SUBTRACTING,
     Family,
 )
 from msprobe_builder.verdict.explanations.putting_elsewhere import (
@@ -45,13 +44,7 @@ from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding, Place
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
-_MULTIPLYING = frozenset("mul rmul imul".split())
 _MAX, _MIN, _MEAN, _NORM = range(4)
-# These add or put what they are given where an index says, which may be what is wrong.
-_PLACING = frozenset("index_add scatter_add index_copy index_reduce scatter scatter_reduce".split())
-# These pick what labels name, which may be named in another order, or stand in one.
-_NAMED = frozenset("cross_entropy nll_loss ctc_loss".split())
-_POSITIONAL = PICKING | ADDING | _MULTIPLYING | _PLACING | _NAMED
 _FAR = 2.0**-6  # no rounding of any precision in use
 _MOST_ROWS = 256  # looked at in the backward pass
 _SHOWN = 4
@@ -89,20 +82,32 @@ def shows_another_order(flow: Flow, finding: Finding, bits: Int) -> bool:
         return False  # that the reference makes other calls explains more
     name = flow.npu.tree.parsed[node]
     operator = operator_of(name.stem)
-    if name.direction is not Direction.FORWARD or operator not in _POSITIONAL:
+    if name.direction is not Direction.FORWARD or not _is_positional(operator):
         return False
     inputs = inputs_of(flow.npu.table, node)
     table = flow.npu.table
     constant = table.statistics[_MAX, inputs] == table.statistics[_MIN, inputs]  # in any order
     known = (flow.bench_of[inputs] >= 0) & ~np.isnan(flow.error[inputs])
-    known &= flow.informative[inputs] | (constant & (operator in _PLACING | _NAMED))
+    known &= flow.informative[inputs] | (constant & _goes_by_index(operator))
     if not len(inputs) or not known.all() or (bits[inputs] == 1).all():
         return False
-    if operator in PICKING:  # by an index, it may be what is wrong with it
+    if questions.slices(operator):  # by an index, it may be what is wrong with it
         return not takes_by_index(flow, node) and _may_be_picked(flow, finding, inputs)
-    if len(inputs) < 2 or operator in _PLACING | _NAMED:
+    if len(inputs) < 2 or _goes_by_index(operator):
         return len(inputs) > 1
-    return (_keeps_its_mean if operator in ADDING else _is_no_multiple)(flow, finding, inputs)
+    return (_keeps_its_mean if questions.adds(operator) else _is_no_multiple)(flow, finding, inputs)
+
+
+def _goes_by_index(operator: Operator) -> bool:
+    """Whether an index says where elements go, or labels which are picked.
+
+    The index may be what is wrong, and labels may be in another order, or stand in one.
+    """
+    return questions.places(operator) or "by_label" in operator.traits
+
+
+_is_product = questions.one_of("mul")
+_is_positional = questions.any_of(questions.slices, questions.adds, _is_product, _goes_by_index)
 
 
 def _may_be_picked(flow: Flow, finding: Finding, inputs: Int) -> bool:
@@ -151,10 +156,10 @@ def _adds_its_means(flow: Flow, row: int, inputs: Int) -> bool:
     table = flow.npu.table
     signs = np.ones(len(inputs))
     operator = operator_of(flow.npu.tree.parsed[table.node[row]].stem)
-    if operator in SUBTRACTING:
+    if operator.name in ("sub", "rsub"):
         signs[1:] = -1.0
     total = float(np.sum(table.statistics[_MEAN, inputs] * signs))
-    if operator == "rsub":
+    if operator.name == "rsub":
         total = -total
     with np.errstate(all="ignore"):
         rounding = SUSPICIOUS * flow.floor[row] * flow.scale[row] / np.sqrt(table.numel[row])
@@ -276,10 +281,10 @@ def moved_values(
         found = [node for node in every if node >= 0 and node not in same]
         found.sort(key=lambda node: flow.family[node] == Family.PRODUCT)
         operator = operator_of(flow.npu.tree.parsed[finding.at].stem)
-        if operator in _MULTIPLYING | _PLACING | _NAMED or not found:
+        if _is_product(operator) or _goes_by_index(operator) or not found:
             found.insert(0, finding.at)
         # Samples may have come in another order from the first call on.
-        is_only = operator in PICKING and len(every) == 1 and found == every
+        is_only = questions.slices(operator) and len(every) == 1 and found == every
         is_only &= not takes_samples(flow, finding.row, texts)
         # What is off by little may as well have been rounded.
         if is_only and finding.error < _FAR:
@@ -297,7 +302,7 @@ def takes_samples(flow: Flow, row: int, texts: Texts) -> bool:
     """
     table, node = flow.npu.table, int(flow.npu.table.node[row])
     given = inputs_of(table, node)
-    if not len(given) or not flow.npu.calls.are(PICKING)[node]:
+    if not len(given) or not flow.npu.calls.are(questions.slices)[node]:
         return False
     shapes = [int(table.shape_id[one]) for one in (row, int(given[0]))]
     own, whole = (parse_shape(texts, shape) for shape in shapes)

@@ -13,14 +13,11 @@ from math import isclose
 import numpy as np
 
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.tree import is_outside_of_modules
+from msprobe_builder.operators.table import operator_of
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.differences.operators import MULTIPLYING, QUOTIENTS
 from msprobe_builder.verdict.findings import Finding
 
-_DIVIDES = QUOTIENTS | {"itruediv"}
-_MULTIPLIES = MULTIPLYING | {"multiply"}
 _SAME = 1e-6  # two spellings of one number
 
 
@@ -30,10 +27,10 @@ def shares_of_passes(flow: Flow, finding: Finding) -> tuple[int, int] | None:
     several = flow.arguments.get(finding.node, []) if finding.side == 0 else []
     if own == theirs or not several or not _is_of_a_loss(flow, finding.node):
         return None
-    operator = operator_of(flow.npu.tree.parsed[finding.node].stem)
-    if operator in _DIVIDES:
+    operator = operator_of(flow.npu.tree.parsed[finding.node].stem).name
+    if operator == "div":
         due = own / theirs
-    elif operator in _MULTIPLIES:
+    elif operator == "mul":
         due = theirs / own
     else:
         return None

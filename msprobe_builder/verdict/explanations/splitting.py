@@ -16,9 +16,10 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part
 from msprobe_builder.merge.flow.parallel_layers import boundary_state, module_class
+from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.arguments import Argument
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.differences.operators import SHAPING, Family, families
+from msprobe_builder.verdict.differences.operators import Family, families
 from msprobe_builder.verdict.findings import SUSPICIOUS
 
 _FLAGS = frozenset({"True", "False"})
@@ -109,7 +110,7 @@ def keeps_parameters_together(flow: Flow) -> NDArray[np.bool_]:
     part = flow.npu
     family = families(part.calls)
     moves = np.isin(family, (Family.COMMUNICATION, Family.UNINITIALISED))
-    moves |= part.calls.are(SHAPING | {"as_strided"})
+    moves |= part.calls.are(questions.any_of(questions.shapes, questions.one_of("as_strided")))
     moves |= part.calls.of_stems(lambda one: one.startswith("Torch.fsdp_")) == 1
     outside = ~part.calls.is_module[part.tree.parent] & flow.unmatched
     return np.asarray(moves & outside & part.calls.is_api & flow.is_merged)

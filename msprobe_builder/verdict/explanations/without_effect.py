@@ -14,9 +14,10 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import carries
 from msprobe_builder.graph.floating import discrete_types, epsilons
 from msprobe_builder.graph.part import Part
+from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.consumers import makers
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.differences.operators import CASTS, SHAPING, TURNING, Family, families
+from msprobe_builder.verdict.differences.operators import Family, families
 from msprobe_builder.verdict.explanations.certainty import unit_of_products
 from msprobe_builder.verdict.findings import Cause, Finding
 
@@ -127,7 +128,7 @@ def _coarser(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
         (0, flow.npu, flow.bench, flow.unmatched),
         (1, flow.bench, flow.npu, flow.bench_unmatched),
     ):
-        casts = unmatched & part.calls.is_forward_call & part.calls.are(CASTS)
+        casts = unmatched & part.calls.is_forward_call & part.calls.are(questions.casts)
         if not casts.any():
             continue
         units = epsilons(part.table.dtype_id, texts)
@@ -140,7 +141,6 @@ def _coarser(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
 
 
 _SINGLE = 2.0**-23  # unit of float32
-_IDLE = CASTS | SHAPING
 
 
 def _turned(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
@@ -156,7 +156,7 @@ def _turned(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
         (0, flow.npu, flow.unmatched),
         (1, flow.bench, flow.bench_unmatched),
     ):
-        turns = unmatched & part.calls.is_forward_call & part.calls.are(TURNING)
+        turns = unmatched & part.calls.is_forward_call & part.calls.are(questions.turns)
         found += [(side, node) for node in np.flatnonzero(turns)[:_FEW].tolist()]
     return found
 
@@ -190,7 +190,7 @@ def _added(flow: Flow, texts: Texts, *, is_blind: bool) -> list[tuple[int, int]]
             & ~_for_groups(part, producer, unmatched, group >= 0)
             & calls.is_forward_call
             & ~part.tree.is_recompute
-            & ~calls.are(_IDLE)
+            & ~calls.are(questions.any_of(questions.casts, questions.shapes))
         )
         one &= ~np.isin(family, (Family.RANDOM, Family.UNINITIALISED, Family.COMMUNICATION))
         one &= np.arange(len(unmatched)) < calls.last_pass

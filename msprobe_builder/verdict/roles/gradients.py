@@ -9,9 +9,9 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import has_own_gradient
 from msprobe_builder.graph.part import Part, inputs_of
+from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.consumers import makers
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.differences.operators import CASTS
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place
 
 Int = NDArray[np.int64]
@@ -80,7 +80,7 @@ def cut_off(flow: Flow, rows: Int) -> list[tuple[Place, int]]:
     is_input = np.isin(table.section, (Section.INPUT, Section.PARAMETERS))
     given = np.zeros(len(flow.npu.tree), dtype=bool)
     given[table.node[differs & is_input]] = True
-    casts = flow.npu.calls.are(CASTS)
+    casts = flow.npu.calls.are(questions.casts)
     found: dict[tuple[int, int], tuple[Place, int]] = {}
     frozen = _frozen(flow, rows)
     for row in rows.tolist():
@@ -185,7 +185,7 @@ def _may_cut(flow: Flow, part: Part) -> Bool:
     given = part.table.is_tensor & (part.table.section == Section.INPUT)
     takes = np.zeros(len(part.tree), dtype=bool)
     takes[part.table.node[given]] = True  # what is made of nothing was never part of a branch
-    return part.calls.are({"detach"}) | (takes & (not flow.is_merged))
+    return part.calls.are(questions.one_of("detach")) | (takes & (not flow.is_merged))
 
 
 def gives_nothing_back(flow: Flow, node: int) -> Place | None:

@@ -17,14 +17,11 @@ from numpy.typing import NDArray
 from msprobe_builder.base.codes import CallRole
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.distance import WORST
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.differences.non_smooth import SHARING
+from msprobe_builder.verdict.differences.non_smooth import shares_gradients
 from msprobe_builder.verdict.differences.operators import (
-    CASTS,
-    JUMPING,
-    REORDERING,
-    ROUNDING,
     Family,
 )
 from msprobe_builder.verdict.differences.stretch import cancelling, plain, stretch
@@ -114,8 +111,8 @@ class Inheritance:
         self.twin: Sequence[int] = elements(flow.twin)
         self.mixing: Sequence[float] = elements(flow.mixing)
         self.non_smooth = truths(flow.non_smooth)
-        self.shares = truths(flow.npu.calls.are(SHARING))
-        self.totals = truths(flow.npu.calls.are({"sum", "cumsum"}))
+        self.shares = truths(flow.npu.calls.are(shares_gradients))
+        self.totals = truths(flow.npu.calls.are(questions.one_of("sum", "cumsum")))
         self.over_few = truths(flow.over_few)
         self.in_norm: Sequence[float] = elements(flow.in_norm)
         self.gain: Sequence[float] = elements(flow.gain)
@@ -123,10 +120,10 @@ class Inheritance:
         self.is_line = truths(flow.is_line)
         self.kinds: Sequence[int] = elements(flow.npu.calls.kind)
         self.backward = truths(flow.npu.calls.direction == Direction.BACKWARD)
-        self.rounds = truths(flow.npu.calls.are(ROUNDING))
-        self.jumps = truths(flow.npu.calls.are(JUMPING))
-        self.is_cast = truths(flow.npu.calls.are(CASTS) & of_other_types(flow))
-        self.reorders = [part.calls.are(REORDERING) for part in (flow.npu, flow.bench)]
+        self.rounds = truths(flow.npu.calls.are(questions.rounds))
+        self.jumps = truths(flow.npu.calls.are(questions.jumps))
+        self.is_cast = truths(flow.npu.calls.are(questions.casts) & of_other_types(flow))
+        self.reorders = [part.calls.are(questions.reorders) for part in (flow.npu, flow.bench)]
         for node, several in flow.arguments.items():
             self.reorders[0][node] |= any(one.is_order for one in several)
         self.latent = array("d", bytes(8 * rows))

@@ -14,15 +14,19 @@ import numpy as np
 
 from msprobe_builder.base.codes import CallRole
 from msprobe_builder.dump.names import Direction
+from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.distance import WORST
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.non_smooth import off_in_sum
-from msprobe_builder.verdict.differences.operators import FACTORS, MAY_CHOOSE, Family
+from msprobe_builder.verdict.differences.operators import Family
 from msprobe_builder.verdict.findings import NONE, OF_ONE_SIDE, SUSPICIOUS, Cause, Place, Roles
 from msprobe_builder.verdict.roles.accumulated import made_inside
 from msprobe_builder.verdict.roles.columns import truths
 from msprobe_builder.verdict.roles.inheritance import Inheritance
 from msprobe_builder.verdict.roles.usual_calls import begin_at, finish_usual_at, usual_calls
+
+# Without whole numbers to show it.
+_may_choose = questions.any_of(questions.casts, questions.masks, questions.any_sign)
 
 
 class Pass(Inheritance):
@@ -31,8 +35,8 @@ class Pass(Inheritance):
     def __init__(self, flow: Flow) -> None:
         super().__init__(flow)
         calls = flow.npu.calls
-        self.may_choose = truths(calls.are(MAY_CHOOSE) & (calls.direction == Direction.FORWARD))
-        self.factorises = truths(calls.are(FACTORS))
+        self.may_choose = truths(calls.are(_may_choose) & (calls.direction == Direction.FORWARD))
+        self.factorises = truths(calls.are(lambda one: "factors" in one.traits))
         self.made_inside = made_inside(flow, np.frombuffer(self.inside_gradient, dtype=bool))
         self.usual = usual_calls(self, self.made_inside)
 

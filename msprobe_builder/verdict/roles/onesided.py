@@ -11,13 +11,9 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import carries, has_own_gradient
 from msprobe_builder.graph.part import Part, inputs_of
+from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import (
-    CASTS,
-    MASKING,
-    MOVING,
-    PICKING,
-    SHAPING,
     Family,
     families,
 )
@@ -60,7 +56,7 @@ def calls_of_one_side(flow: Flow) -> dict[int, Place]:
     rows, own = rows[extra], own[extra]
     done = _is_same(flow, rows)
     # A cast that shows in no statistic rounds no more than is expected, and moves nothing.
-    casts = flow.npu.calls.are(CASTS)[own]
+    casts = flow.npu.calls.are(questions.casts)[own]
     done[done] = casts[done] | _changes(flow.npu, flow.producer[rows[done]], flow.floor[rows[done]])
     for row, node in zip(rows[~done].tolist(), own[~done].tolist(), strict=True):
         if row not in flow.apart:
@@ -113,9 +109,9 @@ def _changes(part: Part, rows: Int, floor: Float) -> Bool:
     nothing, such as a range, is made elsewhere when it is there.
     """
     table, nodes = part.table, part.table.node[rows]
-    picks = part.calls.are(PICKING)
-    moves = carries(part.calls) & ~picks & ~part.calls.are(MASKING)
-    result = part.calls.are(SHAPING)[nodes]
+    picks = part.calls.are(questions.slices)
+    moves = carries(part.calls) & ~picks & ~part.calls.are(questions.masks)
+    result = part.calls.are(questions.shapes)[nodes]
     for place in np.flatnonzero(~moves[nodes] & ~result).tolist():
         row = int(rows[place])
         inputs = inputs_of(table, int(table.node[row]))
@@ -219,8 +215,8 @@ class Movers:
 
     def __init__(self, part: Part, unmatched: Bool, partner: Int) -> None:
         self._table, self._unmatched = part.table, unmatched
-        self._moves = unmatched & part.calls.are(MOVING)
-        self._casts = ~unmatched & (partner < 0) & part.calls.are(CASTS)
+        self._moves = unmatched & part.calls.are(questions.moves)
+        self._casts = ~unmatched & (partner < 0) & part.calls.are(questions.casts)
 
     def behind(self, node: int, producer: Sequence[int], *, by_norm: bool) -> int:
         """The call of one side alone behind such ones; the node itself where there is none.

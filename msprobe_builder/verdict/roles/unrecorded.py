@@ -128,7 +128,9 @@ def of_what_was_left_out(flow: Flow, roles: Roles) -> tuple[set[int], set[int]]:
     return later, {
         number
         for number, one in enumerate(roles.findings)
-        if number not in own and one.cause is Cause.OUTPUT and unknown_inputs(flow, one.at)
+        if number not in own
+        and one.cause is Cause.OUTPUT
+        and unknown_inputs(flow, one.at) is not None
     }
 
 
@@ -142,16 +144,17 @@ def _is_from_before(flow: Flow, finding: Finding) -> bool:
 _OF_ITSELF = (Cause.WEIGHT, Cause.WEIGHTS, Cause.ARGUMENT)
 
 
-def unknown_inputs(flow: Flow, node: int) -> str | None:
-    """Of which call nobody recorded what it is given: ``it``, or ``its forward call``."""
+def unknown_inputs(flow: Flow, node: int) -> int | None:
+    """The call of which nobody recorded what it is given: the node, or its forward call."""
     left, calls = flow.left_out, flow.npu.calls
     if not (left.inputs or left.forward):
         return None
     if left.inputs and not _is_given_compared(flow, node):
-        return "it"
+        return node
     is_back = calls.direction[node] == Direction.BACKWARD
-    if is_back and left.forward and not _is_given_compared(flow, int(calls.twin[node])):
-        return "its forward call"
+    twin = int(calls.twin[node])
+    if is_back and left.forward and not _is_given_compared(flow, twin):
+        return twin
     return None
 
 

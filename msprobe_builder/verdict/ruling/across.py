@@ -8,9 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from msprobe_builder.base.codes import CallRole, Strength
-from msprobe_builder.base.standing import FALLEN, standing_at
+from msprobe_builder.facts.fact import Fact, Facts, fact, has_code
+from msprobe_builder.facts.words import standing_at
 from msprobe_builder.verdict.ruling.all_ranks import Accused, AllRanks, PlaceRuling, Repeated
-from msprobe_builder.verdict.ruling.conclusion import CLEAN, NOT_JUDGED, UNDECIDED, sentence_of
+from msprobe_builder.verdict.ruling.conclusion import (
+    CLEAN,
+    NOT_JUDGED,
+    UNDECIDED,
+    accuse,
+)
 
 
 @dataclass(frozen=True)
@@ -19,7 +25,7 @@ class Ruling:
 
     standing: list[Accused]
     conclusion: str
-    sentence: str
+    said: Facts
 
 
 def judge_across(all_ranks: AllRanks) -> Ruling:
@@ -53,9 +59,9 @@ def apart(standing: list[Accused]) -> list[Accused]:
 def _rule_anew(place: PlaceRuling, standing: list[Accused]) -> None:
     """The verdict on a step and rank whose suspects were heard; ``standing`` come best first."""
     if standing:
-        place.conclusion, place.sentence = _accuse(standing[0], "")
+        place.conclusion, place.said = _accuse(standing[0], None)
     elif place.conclusion != CLEAN:
-        place.conclusion, place.sentence = CLEAN, FALLEN
+        place.conclusion, place.said = CLEAN, (fact("follows_from_elsewhere"),)
     place.changed = True
 
 
@@ -105,24 +111,24 @@ def _ask_other_ranks(all_ranks: AllRanks) -> None:
             and other.rank != one.rank
         ]
         if guilty:
-            one.explain(f"It comes from rank {guilty[0]}, where it was wrong before.")
+            one.explain(fact("from_rank", rank=guilty[0]))
         elif gathered := _gathered_from(all_ranks, one):
             _explain_by_gathering(one, gathered)
         elif one.reads_gradients and (others := _wrong_elsewhere(all_ranks, one)):
             if others[0].strength == Strength.STRONG:
-                one.explain(f"Ranks add up gradients: it follows from rank {others[0].rank}.")
+                one.explain(fact("gradients_added.follows", rank=others[0].rank))
             else:
                 one.is_of_others = True
-                one.weaken(f"Ranks add up gradients: look at rank {others[0].rank} first.")
+                one.weaken(fact("gradients_added.look", rank=others[0].rank))
         elif one.suspect_id in all_ranks.senders:
             sender = all_ranks.senders[one.suspect_id]
-            one.explain(f"Rank {sender} has sent it so, where it agrees within rounding.")
+            one.explain(fact("sent_by_rank", rank=sender))
         elif giving := [
             other.rank
             for other in all_ranks.partners.get(one.suspect_id, ())
             if other.gives > _GIVEN and other.rank != one.rank
         ]:
-            one.weaken(f"What rank {giving[0]} gives to it differs: look there first.")
+            one.weaken(fact("given_by_rank", rank=giving[0]))
 
 
 def _gathered_from(all_ranks: AllRanks, one: Accused) -> Accused | None:
@@ -144,9 +150,9 @@ def _gathered_from(all_ranks: AllRanks, one: Accused) -> Accused | None:
 
 def _explain_by_gathering(one: Accused, other: Accused) -> None:
     if other.rank == one.rank:
-        one.explain(f"Its parameters were gathered in {other.name()}, where they were wrong.")
+        one.explain(fact("gathered_wrong", name=other.name()))
     else:
-        one.explain(f"It comes from rank {other.rank}, where it was wrong before.")
+        one.explain(fact("from_rank", rank=other.rank))
 
 
 def _wrong_elsewhere(all_ranks: AllRanks, one: Accused) -> list[Accused]:
@@ -166,9 +172,9 @@ def _look_at_the_beginning(all_ranks: AllRanks) -> None:
     certain = {one.rank for one in others if one.strength == Strength.STRONG}
     for one in others:
         if one.strength == Strength.STRONG:
-            one.add(_UNLIKE)
+            one.add(fact("began_otherwise"))
         elif one.strength and one.rank in certain:
-            one.explain("Another such weight stands for all.")
+            one.explain(fact("another_stands_for_all"))
 
 
 def began_otherwise(all_ranks: AllRanks, one: Accused) -> bool:
@@ -180,7 +186,7 @@ def _look_at_earlier_steps(all_ranks: AllRanks) -> None:
     """Weights that differ behind a step were trained by it, or changed between it and the next."""
     for one in all_ranks.accused:
         if one.strength and one.trained_in is not None:
-            one.explain(f"It follows from step {one.trained_in}.")
+            one.explain(fact("from_step", step=one.trained_in))
     for one in sorted(all_ranks.accused, key=lambda other: (other.step, other.place)):
         if not one.strength or one.cause not in _WEIGHTS or one.step == all_ranks.begins:
             continue
@@ -191,30 +197,22 @@ def _look_at_earlier_steps(all_ranks: AllRanks) -> None:
         updates = [other for other in updates if not other.is_of_others]
         doubted = [other.step for other in before if other.cause not in _WEIGHTS]
         if strong:
-            one.explain(f"It follows from step {min(strong)}.")
+            one.explain(fact("from_step", step=min(strong)))
         elif drawn:
-            one.explain(f"It may follow from what was drawn in step {min(drawn)}.")
+            one.explain(fact("from_step.drawn", step=min(drawn)))
         elif one.cause == "weight":
-            one.weaken(
-                "Where a gradient is next to nothing, an optimizer may make that of its rounding."
-            )
+            one.weaken(fact("gradient_of_rounding"))
         elif updates:
             culprit = min(updates, key=lambda other: (other.step, other.place))
-            culprit.convict(f"Most weights of step {one.step} differ, too.")
-            one.explain(f"It follows from step {culprit.step}.")
+            culprit.convict(fact("weights_of_step", step=one.step))
+            one.explain(fact("from_step", step=culprit.step))
         elif doubted:
-            one.weaken(
-                f"Step {min(doubted)} does not agree for certain: look at its suspects first, then"
-                " at what happened in between, such as the optimizer."
-            )
+            one.weaken(fact("step_before.uncertain", step=min(doubted)))
         elif one.strength == Strength.STRONG or _is_exact(one, all_ranks.places):
             if found := _repeated_before(all_ranks, one):
-                one.convict(found.sentence)
+                one.convict(found.said)
                 continue
-            one.convict(
-                "The step before agrees: look at what happened in between, such as the optimizer, "
-                "its settings, clipping, or weights that were loaded."
-            )
+            one.convict(fact("step_before.agrees"))
 
 
 def _repeated_before(all_ranks: AllRanks, one: Accused) -> Repeated | None:
@@ -234,10 +232,6 @@ def _is_exact(one: Accused, places: list[PlaceRuling]) -> bool:
     )
 
 
-_UNLIKE = (
-    "The weights differ before the first step that was recorded: load the same weights, seed both"
-    " runs alike, or record an earlier step."
-)
 _EXACT = 2.0**-20
 _GIVEN = 2.0**-7  # nothing that rounding of half precision does to a norm
 _WEIGHTS = ("weight", "weights")
@@ -254,39 +248,35 @@ def _compare_ranks(accused: list[Accused], ranks: int) -> None:
     for one in accused:
         own = found.get((one.step, one.name(), one.side), set())
         if one.strength == Strength.STRONG and len(own) < ranks:
-            told = ", ".join(map(str, sorted(own)))
-            one.add(f"Only on {'rank' if len(own) == 1 else 'ranks'} {told} of {ranks}.")
+            one.add(fact("on_ranks.some", count=len(own), ranks=sorted(own), total=ranks))
         elif one.strength == Strength.STRONG:
-            one.add(f"On all {ranks} ranks alike.")
+            one.add(fact("on_ranks.all", total=ranks))
 
 
-def _conclude(standing: list[Accused], places: list[PlaceRuling]) -> tuple[str, str]:
+def _conclude(standing: list[Accused], places: list[PlaceRuling]) -> tuple[str, Facts]:
     if standing:
         best = standing[0]
-        where = f"Step {best.step}, rank {best.rank}: "
-        if len(places) == 1:
-            where = ""
-        return _accuse(best, where)
+        at = fact("accused.at", step=best.step, rank=best.rank)
+        return _accuse(best, None if len(places) == 1 else at)
     undecided = [place for place in places if place.conclusion == UNDECIDED]
     if undecided:
-        return UNDECIDED, undecided[0].sentence
+        return UNDECIDED, undecided[0].said
     if len(places) == 1:
-        return CLEAN, places[0].sentence
-    compared = sum(place.compared for place in places)
-    told = f"No fault beyond rounding in {compared:,} nodes."
+        return CLEAN, places[0].said
+    told = fact("clean", nodes=sum(place.compared for place in places))
     for place in places:
-        if NOT_JUDGED in place.sentence:  # the same is said of others at their own places
-            return CLEAN, f"{told} Step {place.step}, rank {place.rank}: {place.sentence}"
-    return CLEAN, told
+        if has_code(place.said, *NOT_JUDGED):  # the same is said of others at their own places
+            return CLEAN, (told, fact("place", step=place.step, rank=place.rank), *place.said)
+    return CLEAN, (told,)
 
 
-def _accuse(best: Accused, where: str) -> tuple[str, str]:
-    return sentence_of(Strength(best.strength), where, _called(best), best.evidence)
+def _accuse(best: Accused, at: Fact | None) -> tuple[str, Facts]:
+    return accuse(Strength(best.strength), at, _called(best), best.source, best.evidence)
 
 
-def _called(one: Accused) -> str:
-    """The module it is called in, its own name, and the line of code."""
-    own = standing_at(one.name(), is_unrecorded=one.cause == "unrecorded")
-    name = f"{one.module} \u2192 {own}" if one.module else own
-    side = " of the reference" if one.side else ""
-    return f"{name}{side} ({one.source})" if one.source else f"{name}{side}"
+def _called(one: Accused) -> Fact | str:
+    """The module it is called in, and its own name."""
+    name = standing_at(one.name(), is_unrecorded=one.cause == "unrecorded")
+    if one.module:
+        name = fact("accused.in_module", module=one.module, name=name)
+    return fact("accused.of_reference", name=name) if one.side else name

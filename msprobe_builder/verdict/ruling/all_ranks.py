@@ -7,6 +7,7 @@ from functools import cached_property
 
 from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
 from msprobe_builder.base.standing import GATHERING
+from msprobe_builder.facts.fact import Fact, Facts, fact
 
 _CARRYING = (CallRole.CARRIER, CallRole.AMPLIFIER)
 
@@ -24,7 +25,7 @@ class Accused:
     strength: int
     cause: str
     place: int
-    evidence: str
+    evidence: Facts
     kind: int
     direction: int
     call: int | None
@@ -70,24 +71,24 @@ class Accused:
             return f"{self.stem}.{self.call}.{word[self.direction]}"
         return f"{self.stem}.{word[self.direction]}.{self.call}"
 
-    def explain(self, why: str) -> None:
+    def explain(self, why: Fact) -> None:
         """Somebody else is to blame."""
         self.strength, self.changed = int(Strength.NONE), True
-        self.evidence = f"{why} {self.evidence}"
+        self.evidence = (why, *self.evidence)
 
-    def weaken(self, why: str) -> None:
+    def weaken(self, why: Fact) -> None:
         """It may be so without a fault."""
         self.strength = min(self.strength, int(Strength.WEAK))
         self.add(why)
 
-    def convict(self, why: str) -> None:
+    def convict(self, why: Fact) -> None:
         """What came later has felt it."""
         self.strength = int(Strength.STRONG)
         self.add(why)
 
-    def add(self, what: str) -> None:
+    def add(self, what: Fact) -> None:
         self.changed = True
-        self.evidence = f"{self.evidence} {what}"
+        self.evidence = (*self.evidence, what)
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class PlaceRuling:
     step: int
     rank: int
     conclusion: str
-    sentence: str
+    said: Facts
     compared: int
     noise: float | None = None  # of one call given equal tensors, where it is known
     changed: bool = False
@@ -132,12 +133,10 @@ class Repeated:
     theirs: int
 
     @property
-    def sentence(self) -> str:
+    def said(self) -> Fact:
         """As in a step of which a micro-step is missing."""
-        return (
-            f"Look at step {self.step} first: calls of {self.module} there are {self.own:,}, in the"
-            f" reference {self.theirs:,}."
-        )
+        counts = {"own": self.own, "theirs": self.theirs}
+        return fact("step_before.calls_more", step=self.step, module=self.module, **counts)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import CallRole
 from msprobe_builder.dump.names import Direction
+from msprobe_builder.facts.fact import Facts
 from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.verdict.differences.flow import Flow
@@ -21,10 +22,10 @@ Bool = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Coverage:
-    """``unjudged`` nodes of both runs, and a sentence on those of one run alone, or empty."""
+    """``unjudged`` nodes of both runs, and what is said of those of one run alone."""
 
     unjudged: int
-    sentence: str
+    said: Facts = ()
 
 
 def coverage(flow: Flow, roles: Roles, known: Bool) -> Coverage:
@@ -34,12 +35,12 @@ def coverage(flow: Flow, roles: Roles, known: Bool) -> Coverage:
     """
     unknown = (roles.role == CallRole.UNKNOWN) & ~known
     if flow.is_merged:  # the calls between its ranks are nobody's counterpart
-        return Coverage(int(np.count_nonzero(unknown)), "")
+        return Coverage(int(np.count_nonzero(unknown)))
     if flow.left_out.is_filtered or _lacks_backward_alone(flow):
         recorded = np.zeros(len(unknown), dtype=bool)
         recorded[flow.npu.table.node[flow.npu.table.is_tensor]] = True
         open_calls = unknown & recorded & (flow.partner >= 0)
-        return Coverage(int(np.count_nonzero(open_calls)), LEFT_OUT)
+        return Coverage(int(np.count_nonzero(open_calls)), (LEFT_OUT,))
     sound = (roles.role == CallRole.CLEAN) & flow.npu.calls.is_module
     theirs = (flow.bench_partner >= 0) & sound[flow.bench_partner]
     enclosed = _inside(flow.npu.tree, sound), _inside(flow.bench.tree, theirs)
@@ -51,11 +52,11 @@ def coverage(flow: Flow, roles: Roles, known: Bool) -> Coverage:
         if len(again := np.setdiff1d(_again(flow, side), np.flatnonzero(enclosed[side])))
     ]
     if not more:
-        return Coverage(int(unjudged), "")
+        return Coverage(int(unjudged))
     nodes, side, first = max(more)
     name = _side(flow, side)[0].tree.names[first]
-    sentence = told_of_more(side, name, nodes, is_behind=_is_behind(flow, side, first))
-    return Coverage(int(unjudged), sentence)
+    told = told_of_more(side, name, nodes, is_behind=_is_behind(flow, side, first))
+    return Coverage(int(unjudged), (told,))
 
 
 def ends_early(flow: Flow) -> bool:

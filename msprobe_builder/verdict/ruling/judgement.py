@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import CallRole, Strength
 from msprobe_builder.base.diagnostics import LAYOUT_CONFLICT
-from msprobe_builder.base.standing import standing_at
 from msprobe_builder.dump.names import Direction, Kind, format_name, module_path
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
+from msprobe_builder.facts.fact import Fact, Facts, fact
+from msprobe_builder.facts.words import standing_at
 from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.differences.flow import Flow, flow_of
@@ -75,7 +76,7 @@ class Suspect:
     error: float  # of what it put out, as a fraction of its size
     expected: float  # what rounding, noise and its inputs explain of that
     followers: int  # nodes that inherit from it
-    evidence: str
+    evidence: Facts
     source: str | None  # file and line that made the call
     ranks: tuple[int, ...]  # of a merged model, where an argument tells which are off
 
@@ -100,7 +101,7 @@ class Judgement:
     reasons: dict[int, str]
     edges: Int
     conclusion: str  # fault, clean, undecided
-    sentence: str
+    said: Facts
     compared: int  # calls whose inputs and outputs could be judged
     noise: float
 
@@ -171,31 +172,30 @@ def judge_pair(result: PairResult) -> Judgement | None:
     compared = int(np.count_nonzero(roles.role != CallRole.UNKNOWN))
     # Calls inside of a group were judged at its edges, those of a ring by what it puts out.
     judged = (flow.grouped.npu >= 0) | otherwise | keeps_parameters_together(flow)
-    rest = Coverage(0, "") if suspects else coverage(flow, roles, judged)
-    conclusion, sentence = conclude(
+    rest = Coverage(0) if suspects else coverage(flow, roles, judged)
+    conclusion, said = conclude(
         [(one.strength, _label(one, result), one.evidence, one.source) for one in suspects],
         compared,
         unjudged=rest.unjudged,
         choice=result.npu.tree.names[roles.choices[0]] if roles.choices else None,
     )
-    sentence += f" {rest.sentence}" if rest.sentence else ""
+    said += rest.said
+    names = result.npu.tree.names
     if explained and conclusion == CLEAN:
-        sentence += f" {told_of_flags(result.npu.tree.names, explained)}"
-    if scale is not None and (told := told_of_scale(scale.factor)) not in sentence:
-        sentence += f" {told}"
+        said += (told_of_flags(names, explained),)
+    if scale is not None and (told := told_of_scale(scale.factor)) not in said:
+        said += (told,)
     if flow.reduced and conclusion == CLEAN:
-        sentence += f" {told_of_products(flow.reduced)}"
+        said += (told_of_products(flow.reduced),)
     if norms.explained and conclusion == CLEAN:
-        names = result.npu.tree.names
-        told = told_of_norms(names, norms.explained, norms.norms, is_total=norms.is_total)
-        sentence += f" {told}"
+        said += told_of_norms(names, norms.explained, norms.norms, is_total=norms.is_total)
     if parts is not None and conclusion != FAULT:
         conclusion = UNDECIDED if parts.uncompared else conclusion
-        sentence += f" {parts.sentence()}"
+        said += (parts.told_of_all(),)
     if is_elsewhere:
-        conclusion, sentence = UNDECIDED, OTHER_LAYOUT
+        conclusion, said = UNDECIDED, (OTHER_LAYOUT,)
     elif flow.is_untold and not suspects:
-        conclusion, sentence = UNDECIDED, OTHER_BITS
+        conclusion, said = UNDECIDED, (OTHER_BITS,)
     by_sum = np.zeros(len(roles.role), dtype=bool)
     by_sum[flow.npu.table.node[flow.by_sum]] = True
     return Judgement(
@@ -210,7 +210,7 @@ def judge_pair(result: PairResult) -> Judgement | None:
         reasons=_reasons(flow, roles),
         edges=_edges(flow, roles),
         conclusion=conclusion,
-        sentence=sentence,
+        said=said,
         compared=compared,
         noise=flow.noise,
     )
@@ -222,9 +222,7 @@ def _without_numbers(result: PairResult) -> Judgement:
     unknown = np.full(size, np.nan)
     assert result.matching is not None
     alone = int(np.count_nonzero(result.matching.npu[1:] < 0))
-    sentence = NO_NUMBERS
-    if alone:
-        sentence += f" {alone:,} nodes have no partner in the reference."
+    said: Facts = (fact("without_partner", nodes=alone),) if alone else ()
     return Judgement(
         step=result.step,
         rank=result.rank,
@@ -237,7 +235,7 @@ def _without_numbers(result: PairResult) -> Judgement:
         reasons={},
         edges=np.empty((2, 0), dtype=np.int64),
         conclusion=UNDECIDED,
-        sentence=sentence,
+        said=(NO_NUMBERS, *said),
         compared=0,
         noise=float("nan"),
     )
@@ -303,16 +301,16 @@ def _suspect(
         error=0.0 if is_by_sum else one.error,
         expected=0.0 if is_by_sum else one.expected,
         followers=followers,
-        evidence=" ".join(
-            [
+        evidence=(
+            *(
                 parts.told[one.side, one.node]
                 if parts is not None and one.cause is Cause.PART
-                else evidence(flow, one, arguments, followers, result.texts),
-                *_told_of_order(flow, one, bits),
-                *told_of_overflow(graph, one.node),
-                *told_of_ranks(graph.table, graph.provenance, one.node, result.texts),
-                *told_of_numbers(norms.of_ranks(one)),
-            ]
+                else evidence(flow, one, arguments, followers, result.texts)
+            ),
+            *([fact("order.before")] if may_have_moved_before(flow, one, bits) else ()),
+            *told_of_overflow(graph, one.node),
+            *told_of_ranks(graph.table, graph.provenance, one.node, result.texts),
+            *told_of_numbers(norms.of_ranks(one)),
         ),
         source=source_line(graph.dump.stacks, graph.tree.names[one.node], forward),
         ranks=()
@@ -321,24 +319,14 @@ def _suspect(
     )
 
 
-def _told_of_order(flow: Flow, finding: Finding, bits: Int | None) -> list[str]:
-    """Whether what comes before a module, and was not recorded, may be to blame instead."""
-    if not may_have_moved_before(flow, finding, bits):
-        return []
-    return [
-        "What it is given was made by calls that nobody recorded; there its values may have got"
-        " into another order."
-    ]
-
-
-def _label(suspect: Suspect, result: PairResult) -> str:
+def _label(suspect: Suspect, result: PairResult) -> Fact | str:
     """How a suspect is called: the module it is called in, and its own name."""
     graph = result.npu if suspect.side == 0 else result.bench
     assert graph is not None
     name = graph.tree.names[suspect.node]
     parent = graph.tree.parsed[graph.tree.parent[suspect.node]]
     if parent.kind is Kind.MODULE and parent.direction is not Direction.NONE:
-        return f"{module_path(parent.stem)} → {name}"
+        return fact("accused.in_module", module=module_path(parent.stem), name=name)
     return standing_at(name, is_unrecorded=suspect.cause is Cause.UNRECORDED)
 
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msprobe_builder.facts.fact import Facts, fact, plain
+
 _RECORD = 250  # bytes of a tensor's entry in dump.json
 _SAVED = 250  # bytes more for a saved tensor: its name there and its entry in the index
 _CALL = 350  # bytes of a call besides: its arguments, its place, its name in every file
@@ -76,35 +78,35 @@ def next_dump(suspects: Sequence[Surroundings]) -> str | None:
     known = [found[one] for one in inner] or [one for one in suspects[:1] if one.calls]
     size = sum(_size(one, modules_only) for one in known) * len(steps) * len(ranks)
     task = "statistics" if modules_only else "tensor"
-    return _proposal(task, steps, ranks, sorted(listed), size if known else None, None)
+    return _proposal(task, steps, ranks, sorted(listed), size if known else None, ())
 
 
-def earlier_dump(whole: Surroundings, steps: Sequence[int], remark: str | None) -> str:
+def earlier_dump(whole: Surroundings, steps: Sequence[int], remark: Facts) -> str:
     """The same of all calls of other ``steps``, with statistics; ``whole`` counts those of one."""
     calls = _size(whole, modules_only=True) if whole.level == "L0" else _statistics_size(whole)
     size = calls * len(steps) * len(whole.ranks) if whole.calls else None
     return _proposal("statistics", steps, whole.ranks, [], size, remark)
 
 
-def steps_before(step: int, recorded: Sequence[int]) -> tuple[list[int], str] | None:
+def steps_before(step: int, recorded: Sequence[int]) -> tuple[list[int], Facts] | None:
     """Which steps to record where most weights of ``step`` differ, and what to say of that.
 
     ``recorded`` are steps whose ends agree as far as anybody knows. None before the first step.
     """
     last = max((one for one in recorded if one < step), default=None)
     if last == step - 1:
-        return [last, step], IN_BETWEEN  # what the weights became tells that the update was felt
+        return [last, step], (IN_BETWEEN,)  # what the weights became tells that the update was felt
     if last is not None:
         between = step - last
         steps = sorted({last + between * part // 4 for part in (1, 2, 3)} - {last})
-        return steps, f"{BISECTING} {IN_BETWEEN}"
-    return (sorted({0, step // 2, step - 1}), f"{BISECTING} {IN_BETWEEN}") if step > 0 else None
+        return steps, (BISECTING, IN_BETWEEN)
+    if step <= 0:
+        return None
+    return sorted({0, step // 2, step - 1}), (BISECTING, IN_BETWEEN)
 
 
-IN_BETWEEN = (
-    "Let the optimizer's step stand between start() and stop(): its calls are recorded then, too."
-)
-BISECTING = "What goes wrong first lies before or in the first of these steps that differs."
+IN_BETWEEN = fact("next_dump.in_between")
+BISECTING = fact("next_dump.bisecting")
 
 
 def _proposal(
@@ -113,7 +115,7 @@ def _proposal(
     ranks: Sequence[int],
     listed: Sequence[str],
     size: int | None,
-    remark: str | None,
+    remark: Facts,
 ) -> str:
     config = {
         "task": task,
@@ -123,7 +125,7 @@ def _proposal(
         "rank": list(ranks),
         task: {"list": list(listed)} if listed else {},
     }
-    return json.dumps({"config": config, "expected_bytes": size, "remark": remark})
+    return json.dumps({"config": config, "expected_bytes": size, "remark": plain(remark)})
 
 
 def listed_name(name: str, is_of_some: bool) -> str:

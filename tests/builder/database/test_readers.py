@@ -9,11 +9,11 @@ from random import Random
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from msprobe_builder.base.codes import Kind, Section
+from msprobe_builder.base.codes import CallRole, Kind, Section
 from msprobe_builder.database.read.across import read_across
 from msprobe_builder.database.read.around import read_around
+from msprobe_builder.database.read.candidates import nodes_alike, read_stored_node
 from msprobe_builder.database.read.graphs import last_inside, other_side
 from msprobe_builder.database.read.matches import (
     matches_below,
@@ -32,10 +32,10 @@ from msprobe_builder.database.read.tree import (
 from msprobe_builder.database.read.values import read_norms
 from tb_graph_ascend.problems import ProblemError
 from tb_graph_ascend.query.wanted import wanted_graph, wanted_node, wanted_places
-from tests.small_graphs import Node, graph_of, random_pair, written
+from tests.small_graphs import RANDOMS, Node, Pair, graph_of, random_pair, written
 
 
-@given(st.randoms(use_true_random=False))
+@given(RANDOMS)
 def test_the_hierarchy(random: Random) -> None:
     pair = random_pair(random)
     with written([pair]) as connection:
@@ -82,7 +82,7 @@ def twins_of(nodes: dict[int, Node], own: Node) -> set[int]:
     }
 
 
-@given(st.randoms(use_true_random=False))
+@given(RANDOMS)
 def test_a_place_shows_what_is_around_and_four_nodes_on_either_side(random: Random) -> None:
     pair = random_pair(random)
     beside = random.randint(1, 4)
@@ -101,7 +101,7 @@ def test_a_place_shows_what_is_around_and_four_nodes_on_either_side(random: Rand
             ]
 
 
-@given(st.randoms(use_true_random=False))
+@given(RANDOMS)
 def test_matches(random: Random) -> None:
     pair = random_pair(random)
     npu, bench = pair.sides
@@ -130,7 +130,31 @@ def test_matches(random: Random) -> None:
             assert matches_below(connection, one.node, other.node) == below
 
 
-@given(st.randoms(use_true_random=False))
+@given(RANDOMS)
+def test_of_many_nodes_alike_the_first_few_are_known(random: Random) -> None:
+    """Those of the same path, then those in the partner of the parent, then the nearest."""
+    pair = random_pair(random)
+    with written([pair]) as connection:
+        other = graph_of(connection, pair, 1)
+        for own in list(pair.sides[0].values())[1:]:
+            assert own.parent is not None
+            host = pair.matches.get(own.parent)
+            expected, limit = random.randrange(other.first, other.last + 1), random.randint(1, 4)
+            stored = read_stored_node(connection, own.node)
+            assert (stored.path, stored.operator) == (own.path, own.operator)
+            keys = {
+                one.node: (not is_path, not is_sibling, abs(one.node - expected))
+                for one in pair.sides[1].values()
+                if (one.kind, one.direction) == (own.kind, own.direction)
+                for is_path in [own.path != "" and one.path == own.path]
+                for is_sibling in [host is not None and one.parent == host]
+                if is_path or is_sibling or one.operator == own.operator
+            }
+            found = nodes_alike(connection, stored, host, other, expected, limit)
+            assert [keys[node] for node in found] == sorted(keys.values())[:limit]
+
+
+@given(RANDOMS)
 def test_norms_are_those_of_the_first_output_that_has_one(random: Random) -> None:
     pair = random_pair(random)
     with written([pair]) as connection:
@@ -149,7 +173,7 @@ def test_norms_are_those_of_the_first_output_that_has_one(random: Random) -> Non
             np.testing.assert_array_equal(found, np.array(wanted, dtype=np.float64))
 
 
-@given(st.randoms(use_true_random=False))
+@given(RANDOMS)
 def test_columns_of_a_graph(random: Random) -> None:
     pair = random_pair(random)
     with written([pair]) as connection:
@@ -173,6 +197,7 @@ def test_columns_of_a_graph(random: Random) -> None:
                 if one.node in partner
             ]
             assert found.partner_offset.tolist() == places
+            assert found.role.tolist() == roles_of(pair, side)
             reasons = [pair.reasons.get(one.node) for one in nodes]
             if any(reasons):
                 words = [None, *found.unmatched_reasons]
@@ -181,7 +206,19 @@ def test_columns_of_a_graph(random: Random) -> None:
                 assert not found.unmatched_reason.size
 
 
-@given(st.randoms(use_true_random=False))
+def roles_of(pair: Pair, side: int) -> list[int]:
+    """Of what has no role of its own, what is matched is clean, the root aside."""
+    if side == 1 or not pair.roles:
+        return []
+    root = min(pair.sides[0])
+    usual = {
+        node: CallRole.CLEAN if node in pair.matches and node != root else CallRole.UNKNOWN
+        for node in pair.sides[0]
+    }
+    return [pair.roles.get(node, int(role)) for node, role in usual.items()]
+
+
+@given(RANDOMS)
 def test_one_name_in_all_ranks(random: Random) -> None:
     pairs = [random_pair(random, rank) for rank in range(3)]
     with written(pairs) as connection:
@@ -202,7 +239,7 @@ def test_one_name_in_all_ranks(random: Random) -> None:
                 assert wanted_places(connection, name, side) == found
 
 
-@given(st.randoms(use_true_random=False))
+@given(RANDOMS)
 def test_nodes_are_numbered_from_zero_to_the_last(random: Random) -> None:
     pair = random_pair(random)
     with written([pair]) as connection:

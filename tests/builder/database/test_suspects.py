@@ -27,7 +27,7 @@ def changed(database: Path, folder: Path, *statements: str) -> Path:
     "change",
     [
         *(f"ranks = {value}" for value in ("'x'", "''", "'1,'", "'-1'", "x'ff00'", "1.5")),
-        *("heirs = 'x'", "heirs = -1", "error = 'x'", "source = x'00'", "evidence = x'00'"),
+        *("followers = 'x'", "followers = -1", "error = 'x'", "source = x'00'", "evidence = x'00'"),
     ],
 )
 def test_what_cannot_stand_there_is_damage(

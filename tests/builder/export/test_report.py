@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from msprobe_builder.command.main import main
+from tests.worded import worded
 
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
 
@@ -88,7 +89,9 @@ def test_it_begins_with_the_verdict_and_names_the_wrong_scale(database: Path) ->
     text = "\n".join(page.text)
     lead = text[: text.index("What was compared")]
     with closing(sqlite3.connect(database)) as connection:
-        [(sentence,)] = connection.execute("SELECT sentence FROM verdict WHERE step IS NULL")
+        [(sentence,)] = worded(
+            connection.execute("SELECT sentence FROM verdict WHERE step IS NULL")
+        )
         metrics = [row[1] for row in connection.execute("PRAGMA table_info(comparison)")]
         keys = [key for (key,) in connection.execute("SELECT key FROM meta")]
         reasons = [name for (name,) in connection.execute("SELECT name FROM unmatched_reason")]
@@ -174,7 +177,7 @@ def test_unmatched_nodes_and_findings_are_listed(dumps: Path, tmp_path: Path) ->
             "SELECT message FROM diagnostic",
             "SELECT name, overflow FROM node_view WHERE overflow = 'critical' LIMIT 3",
         ):
-            found = connection.execute(query).fetchall()
+            found = worded(connection.execute(query))
             assert found
             assert all(word in text for row in found for word in row)
 

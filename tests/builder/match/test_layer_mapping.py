@@ -227,4 +227,4 @@ def test_the_longest_rule_wins_and_the_rest_stays(
 def test_diagnostics_name_the_rule(mapping: Path) -> None:
     result = mapped(mapping, "Net:\n  gone: away\n  fc: fc\n", chain("net"), chain("net"))
     [one] = result.diagnostics
-    assert one == Diagnostic("warning", one.code, one.message, "Net: gone: away")
+    assert one == Diagnostic("warning", one.code, one.said, "Net: gone: away")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from msprobe_builder.base.codes import Disagreement
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.merge.values.agreement import apart, distances
 
 RIGHT, WRONG, OTHER = [2.0, -1.0, 0.1, 3.0], [2.0, -1.0, 0.1, 4.5], [2.0, -1.0, 0.1, 6.0]
@@ -33,7 +34,7 @@ def test_of_three_or_more_the_fewer_are_suspected(
         place = one.rank - 7
         assert one.shown_rank == 7
         assert one.statistics == tuple(members[place])
-        assert one.note == ""
+        assert one.note is None
         largest = max(abs(members[0][column]) for column in (0, 1, 3))
         assert one.difference == pytest.approx(
             min(1.0, abs(members[place][3] - members[0][3]) / largest)
@@ -41,9 +42,10 @@ def test_of_three_or_more_the_fewer_are_suspected(
 
 
 def test_a_note_tells_a_member_apart_whose_statistics_agree() -> None:
-    notes = ["", "checksum of another", ""]
+    other = fact("apart.checksum", checksum="0f")
+    notes = [None, other, None]
     (found,) = apart(np.array([RIGHT] * 3), [0, 1, 2], Disagreement.REPLICA, 1e-4, notes)
-    assert (found.rank, found.suspect, found.note) == (1, 1, "checksum of another")
+    assert (found.rank, found.suspect, found.note) == (1, 1, other)
 
 
 def test_distances_are_in_sizes_of_each_tensor() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.builder.integrity import check, is_one_sentence
 from tests.builder.running import run_here
+from tests.worded import worded
 
 ONE = {"rank_size": 1, "tp": 1, "pp": 1}
 TP2 = {"rank_size": 2, "tp": 2, "pp": 1}
@@ -46,10 +47,13 @@ def test_comparison(dumps: Path, tmp_path: Path) -> None:
     with closing(check(tmp_path / "out" / "merged.vis.db")) as connection:
         origins = connection.execute("SELECT DISTINCT rank FROM origin ORDER BY rank").fetchall()
         # Shards and what they became: norm as root of summed squares, the recipe with its numbers.
-        [(recipe,)] = connection.execute(
-            "SELECT recipe FROM recipe_view JOIN node_name USING (node_id)"
-            " WHERE name = 'Module.0.embedding.word_embeddings.VocabParallelEmbedding.forward.0'"
-            " AND recipe LIKE 'shards%'"
+        [(recipe,)] = worded(
+            connection.execute(
+                "SELECT recipe FROM recipe_view JOIN node_name USING (node_id)"
+                " WHERE name = 'Module.0.embedding.word_embeddings.VocabParallelEmbedding."
+                "forward.0'"
+                " AND recipe LIKE 'shards%'"
+            )
         )
     assert origins == [(0,), (1,)]
     assert "shards of ranks 0, 1 along dimension 0: max(" in recipe
@@ -160,8 +164,10 @@ def test_more_replicas_begin_with_the_first_of_the_other_side_again(
             "SELECT rank, max(error), count(matched) FROM node_view WHERE side = 'npu'"
             " GROUP BY rank"
         ).fetchall()
-        [(severity, message)] = connection.execute(
-            "SELECT severity, message FROM diagnostic WHERE code = 'unequal_replicas'"
+        [(severity, message)] = worded(
+            connection.execute(
+                "SELECT severity, message FROM diagnostic WHERE code = 'unequal_replicas'"
+            )
         )
     # Ranks 0 and 2 are rank 0 of the other side, ranks 1 and 3 are rank 1.
     assert [(rank, error) for rank, error, _ in rows] == [(rank, 0.0) for rank in range(4)]

@@ -11,6 +11,7 @@ import pytest
 
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.merge.ranks.layout import parse_layout
+from tests.worded import worded
 
 RUN = "megatron_tp2pp2"
 FOREIGN = "Reductions inside layers run over ranks that have no group in the declared layout"
@@ -41,10 +42,12 @@ def test_a_layout_that_the_calls_contradict_accuses_nobody(
     )
     result = build(config, tmp_path, workers=1)
     with closing(sqlite3.connect(result.path)) as connection:
-        said = connection.execute(
-            "SELECT DISTINCT message FROM diagnostic WHERE code = 'layout_conflict' ORDER BY 1"
-        ).fetchall()
-        found = connection.execute("SELECT conclusion, sentence FROM verdict").fetchall()
+        said = worded(
+            connection.execute(
+                "SELECT DISTINCT message FROM diagnostic WHERE code = 'layout_conflict' ORDER BY 1"
+            )
+        )
+        found = worded(connection.execute("SELECT conclusion, sentence FROM verdict"))
         suspects = connection.execute("SELECT count(*) FROM suspect").fetchone()
     assert len(said) == len(warnings)
     assert all(any(one.startswith(start) for (one,) in said) for start in warnings)

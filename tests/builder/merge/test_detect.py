@@ -13,6 +13,7 @@ from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.discover import discover
 from msprobe_builder.dump.source import InMemoryDump
+from msprobe_builder.facts.wording import tell
 from msprobe_builder.merge.detect import AutoLayout, FoundLayout, find_layout, parse_side
 from msprobe_builder.merge.ranks.layout import ParallelLayout
 from msprobe_builder.pipeline.compare import read_rank
@@ -73,25 +74,27 @@ def test_the_layout_of_a_real_dump_is_found(name: str, dumps: Path) -> None:
     assert sizes(found.layout) == SPLITS[name]
     assert found.is_sure != name.endswith("_L0") or found.layout.dp == 1
     for key, size in SPLITS[name].items():
-        assert f"{key} {size} (" in found.sentence
+        assert f"{key} {size} (" in tell(found.said)
 
 
 def test_whole_experts_within_a_tensor_parallel_group(dumps: Path) -> None:
     found = found_in(dumps / "moe_tp2ep2etp1" / "step0")
     assert found.layout.etp == 1
-    assert "etp 1 (ranks of one tensor-parallel group exchange tokens)" in found.sentence
+    assert "etp 1 (ranks of one tensor-parallel group exchange tokens)" in tell(found.said)
 
 
 def test_what_is_declared_wins_and_a_conflict_is_told(dumps: Path) -> None:
     found = found_in(dumps / "megatron_tp2pp2" / "step0", pp=1)
     assert sizes(found.layout) == {"tp": 2, "dp": 2}
-    assert "pp 1 (declared, though the dump tells 2: sends between ranks 0 and 2)" in found.sentence
+    assert "pp 1 (declared, though the dump tells 2: sends between ranks 0 and 2)" in tell(
+        found.said
+    )
 
 
 def test_replicas_of_modules_alone_may_be_parts_of_a_sequence(dumps: Path) -> None:
     found = found_in(dumps / "megatron_tp2pp1_L0" / "step0", tp=1)
     assert (found.layout.dp, found.is_sure) == (2, False)
-    assert "declare cp" in found.sentence
+    assert "declare cp" in tell(found.said)
 
 
 def in_memory(dumps: dict[int, InMemoryDump]) -> FoundLayout:

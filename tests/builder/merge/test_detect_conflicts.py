@@ -12,6 +12,7 @@ import pytest
 
 from msprobe_builder import build
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.facts.wording import tell
 from msprobe_builder.pipeline.config import read_config
 from tests.builder.merge.test_detect import found_in, sizes
 
@@ -81,7 +82,7 @@ def test_what_is_declared_otherwise_wins_with_a_warning(
 ) -> None:
     found = found_in(dumps / name / "step0", **declared)
     assert not found.is_sure
-    assert said in found.sentence
+    assert said in tell(found.said)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ def test_a_replica_that_drifted_is_none_the_less(dumps: Path, tmp_path: Path) ->
     found = found_in(changed(dumps / "megatron_tp2pp1dp2", tmp_path / "step0", drifted))
     assert sizes(found.layout) == {"tp": 2, "dp": 2}
     assert not found.is_sure
-    assert "parts of parallel layers as rank 0" in found.sentence
+    assert "parts of parallel layers as rank 0" in tell(found.said)
 
 
 def test_gathered_parameters_are_no_parts_of_a_sequence(dumps: Path) -> None:

@@ -21,6 +21,7 @@ from msprobe_builder.merge.flow.dimensions import (
     split_like,
     summed_cut,
 )
+from msprobe_builder.operators.table import named
 
 FORWARD = Direction.FORWARD
 
@@ -35,7 +36,7 @@ def whole_shape(shape: tuple[int, ...], cut: Cut, parts: int) -> tuple[int, ...]
 def test_permute(order: list[int], dimension: int) -> None:
     part = np.zeros((2, 3, 5, 7))
     cut = output_cut(
-        "permute",
+        named("permute"),
         FORWARD,
         [(Cut(dimension), list(part.shape))],
         list(part.transpose(order).shape),
@@ -50,7 +51,9 @@ def test_permute(order: list[int], dimension: int) -> None:
 def test_transpose(dimension: int, one: int, other: int) -> None:
     part = np.zeros((2, 3, 5))
     shape = part.swapaxes(one, other).shape
-    cut = output_cut("transpose", FORWARD, [(Cut(dimension), [2, 3, 5])], list(shape), [one, other])
+    cut = output_cut(
+        named("transpose"), FORWARD, [(Cut(dimension), [2, 3, 5])], list(shape), [one, other]
+    )
     assert cut is not None
     whole = np.zeros(whole_shape((2, 3, 5), Cut(dimension), 2)).swapaxes(one, other)
     assert whole_shape(shape, cut, 2) == whole.shape
@@ -100,8 +103,8 @@ def test_factors_of_a_product_fit_together(
 
 
 def test_a_product_keeps_rows_and_columns() -> None:
-    by_column = output_cut("matmul", FORWARD, [(Cut(1), [4, 6])], [2, 3, 6], [])
-    by_row = output_cut("matmul", FORWARD, [(Cut(0), [4, 6])], [4, 5], [])
+    by_column = output_cut(named("matmul"), FORWARD, [(Cut(1), [4, 6])], [2, 3, 6], [])
+    by_row = output_cut(named("matmul"), FORWARD, [(Cut(0), [4, 6])], [4, 5], [])
     assert (by_column, by_row) == (Cut(2), Cut(0))
 
 

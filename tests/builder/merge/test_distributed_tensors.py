@@ -21,6 +21,7 @@ from msprobe_builder.merge.detect import AutoLayout
 from msprobe_builder.merge.ranks.layout import parse_layout
 from msprobe_builder.merge.ranks.placements import cut_dimension
 from tests.builder.merge.distributed_model import FAULTY, dump
+from tests.worded import worded
 
 needs_gloo = pytest.mark.skipif(not dist.is_available(), reason="torch was built without it")
 
@@ -59,7 +60,7 @@ def compare(npu: Path, bench: Path, output: Path) -> BuildResult:
 
 def query(result: BuildResult, sql: str) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(result.path)) as connection:
-        return connection.execute(sql).fetchall()
+        return worded(connection.execute(sql))
 
 
 def agreeing_rows(result: BuildResult) -> list[tuple[Any, ...]]:

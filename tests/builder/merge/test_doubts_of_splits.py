@@ -15,6 +15,7 @@ from msprobe_builder.merge.flow.parallel_layers import parameter_state
 from msprobe_builder.merge.flow.share import REPLICA, UNKNOWN, Share, State
 from msprobe_builder.merge.ranks.layout import parse_layout
 from tests.builder.merge.faults import Record, change_rank, same, scale
+from tests.worded import worded
 
 HEADS = {"rank_size": 4, "tp": 4, "pp": 1}
 
@@ -38,9 +39,9 @@ def verdict(
         workers=1,
     )
     with closing(sqlite3.connect(result.path)) as connection:
-        return connection.execute(
-            "SELECT conclusion, sentence FROM verdict ORDER BY rank IS NOT NULL"
-        ).fetchall()
+        return worded(
+            connection.execute("SELECT conclusion, sentence FROM verdict ORDER BY rank IS NOT NULL")
+        )
 
 
 def scale_everywhere(records: Record, tensor: dict[str, Any], factor: float) -> None:

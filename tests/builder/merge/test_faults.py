@@ -11,6 +11,7 @@ import pytest
 from msprobe_builder import BuildConfig, BuildResult, build
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.command.summary import diagnostic_lines, summary_lines
+from msprobe_builder.facts.fact import text_fact
 from msprobe_builder.merge.ranks.layout import parse_layout
 from tests.builder.merge.faults import Record, change_rank, scale, scale_weight
 
@@ -101,7 +102,10 @@ def test_what_all_ranks_report_is_one_line(dumps: Path, tmp_path: Path) -> None:
 
 def test_what_several_steps_report_is_not_said_of_ranks() -> None:
     def lines(*places: tuple[int, int]) -> list[str]:
-        found = [Diagnostic("info", "a", "Said.", step=step, rank=rank) for step, rank in places]
+        found = [
+            Diagnostic("info", "a", text_fact("Said."), step=step, rank=rank)
+            for step, rank in places
+        ]
         return diagnostic_lines(found)
 
     assert lines((0, 0)) == ["Info      Said."]

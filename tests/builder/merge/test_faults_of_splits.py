@@ -12,6 +12,7 @@ from merge_truth import OTHER_SPLITS, SPLITS, SPREAD_SPLITS
 from msprobe_builder import BuildConfig, BuildResult, build
 from msprobe_builder.merge.ranks.layout import parse_layout
 from tests.builder.merge.faults import Record, change_rank, same, scale, scale_weight
+from tests.worded import worded
 
 SPLIT = {one.name: one for one in (*SPLITS, *OTHER_SPLITS, *SPREAD_SPLITS)}
 LAYERS = "Module.0.decoder.layers"
@@ -62,9 +63,9 @@ def test_the_rank_of_a_weight_that_is_too_large(
             "SELECT DISTINCT name, suspect FROM disagreement JOIN node_name USING (node_id)"
             " WHERE is_origin AND suspect IS NOT NULL"
         ).fetchall()
-        [(conclusion, sentence)] = connection.execute(
-            "SELECT conclusion, sentence FROM verdict WHERE rank IS NOT NULL"
-        ).fetchall()
+        [(conclusion, sentence)] = worded(
+            connection.execute("SELECT conclusion, sentence FROM verdict WHERE rank IS NOT NULL")
+        )
         graded = connection.execute(
             "SELECT grade FROM node_view WHERE side = 'npu' AND name = ?", (f"{merged}.forward.0",)
         ).fetchall()
@@ -108,9 +109,9 @@ def test_a_norm_that_drifted_is_accused_before_the_layer_that_takes_it_in(
     changed = change_rank(dumps / "heads_tp4", tmp_path / "changed", 1, change)
     result = judged(dumps, changed, tmp_path / "out")
     with closing(sqlite3.connect(result.path)) as connection:
-        [(conclusion, sentence)] = connection.execute(
-            "SELECT conclusion, sentence FROM verdict WHERE rank IS NOT NULL"
-        ).fetchall()
+        [(conclusion, sentence)] = worded(
+            connection.execute("SELECT conclusion, sentence FROM verdict WHERE rank IS NOT NULL")
+        )
     assert conclusion == "fault"
     assert sentence.startswith(f"Module.decoder.layers.1 → {norm}.forward.0 ")
     assert "rank 1 is off" in sentence
@@ -126,8 +127,8 @@ def test_another_scale_on_one_rank_is_accused_itself(dumps: Path, tmp_path: Path
     changed = change_rank(dumps / "heads_tp4", tmp_path / "changed", 1, change)
     result = judged(dumps, changed, tmp_path / "out")
     with closing(sqlite3.connect(result.path)) as connection:
-        [(conclusion, sentence)] = connection.execute(
-            "SELECT conclusion, sentence FROM verdict WHERE rank IS NOT NULL"
-        ).fetchall()
+        [(conclusion, sentence)] = worded(
+            connection.execute("SELECT conclusion, sentence FROM verdict WHERE rank IS NOT NULL")
+        )
     assert conclusion == "fault"
     assert "core_attention → Torch.baddbmm.1.forward" in sentence

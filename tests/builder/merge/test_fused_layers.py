@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.worded import worded
+
 pytest.importorskip("torch.distributed")
 
 from msprobe_builder import BuildConfig, BuildResult, build
@@ -42,7 +44,7 @@ def compared(folder: Path, name: str, output: Path) -> BuildResult:
 
 def query(result: BuildResult, sql: str) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(result.path)) as connection:
-        return connection.execute(sql).fetchall()
+        return worded(connection.execute(sql))
 
 
 def test_what_goes_in_and_comes_out_is_cut_as_the_function_says(

@@ -13,6 +13,7 @@ import pytest
 
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.merge.ranks.layout import parse_layout
+from tests.worded import worded
 
 # As the ranks of the second stage call it: it is the fourth layer of the model.
 CULPRIT = "Module.0.decoder.layers.1.mlp.linear_fc2.RowParallelLinear.forward.0"
@@ -65,8 +66,10 @@ def test_a_suspect_of_a_stage_is_recorded_on_its_ranks_under_their_names(
         workers=1,
     )
     with closing(sqlite3.connect(result.path)) as connection:
-        [(sentence, text)] = connection.execute(
-            "SELECT sentence, next_dump FROM verdict WHERE next_dump IS NOT NULL"
+        [(sentence, text)] = worded(
+            connection.execute(
+                "SELECT sentence, next_dump FROM verdict WHERE next_dump IS NOT NULL"
+            )
         )
     assert sentence.startswith(MERGED)
     config = json.loads(text)["config"]

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.worded import worded
+
 pytest.importorskip("torch.distributed")
 
 import torch.distributed as dist
@@ -75,9 +77,8 @@ def test_a_sum_over_replicas_accuses_nobody_who_only_got_it(tmp_path: Path) -> N
             "SELECT node_name.name, disagreement.rank, suspect, is_origin"
             " FROM disagreement JOIN node_name USING (node_id)"
         ).fetchall()
-        verdicts = connection.execute(
-            "SELECT rank, conclusion, sentence FROM verdict WHERE rank IS NOT NULL ORDER BY rank"
-        ).fetchall()
+        query = "SELECT rank, conclusion, sentence FROM verdict WHERE rank IS NOT NULL ORDER BY 1"
+        verdicts = worded(connection.execute(query))
     sums = [one for one in found if one[0].startswith("Distributed.") and one[1] < RANK]
     assert sums  # the first replica's ranks got sums with and without the drifted rank
     assert any(one[0].startswith("Tensor.add_.") and one[1] < RANK for one in found)

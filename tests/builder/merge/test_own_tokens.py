@@ -24,6 +24,7 @@ from msprobe_builder import BuildConfig, build
 from msprobe_builder.command.main import main
 from msprobe_builder.merge.ranks.layout import parse_layout
 from msprobe_collector import PrecisionDebugger
+from tests.worded import worded
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 WORDS = torch.arange(16).reshape(2, 8) % 11
@@ -134,8 +135,10 @@ def gradients(database: Path) -> dict[str, float | None]:
 def divided(database: Path) -> int:
     """How many values were divided, as their recipe says."""
     with closing(sqlite3.connect(database)) as connection:
-        [[count]] = connection.execute(
-            "SELECT count(*) FROM recipe_view WHERE recipe LIKE '%mean of its own tokens%'"
+        [[count]] = worded(
+            connection.execute(
+                "SELECT count(*) FROM recipe_view WHERE recipe LIKE '%mean of its own tokens%'"
+            )
         )
     assert isinstance(count, int)
     return count

@@ -16,6 +16,7 @@ from msprobe_builder import BuildConfig, BuildResult, build
 from msprobe_builder.merge.ranks.layout import parse_layout
 from tests.builder.merge.parallel_model import Split, dump
 from tests.builder.merge.planted_faults import FAULTS, RANK, dump_all
+from tests.worded import worded
 
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="torch was built without it")
 
@@ -83,7 +84,7 @@ def results(
 
 def query(result: BuildResult, sql: str) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(result.path)) as connection:
-        return connection.execute(sql).fetchall()
+        return worded(connection.execute(sql))
 
 
 def coloured(result: BuildResult) -> list[str]:

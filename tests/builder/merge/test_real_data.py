@@ -27,6 +27,7 @@ from msprobe_builder.rematch.refresh import refresh
 from tests.builder.integrity import check
 from tests.builder.merge.parallel_model import HEADS, HIDDEN, INNER, Split, dump
 from tests.cases import tried_first
+from tests.worded import worded
 
 MakeDump = Callable[[Split], Path]
 Compare = Callable[[Split], BuildResult]
@@ -78,7 +79,7 @@ def compare(
 
 def query(result: BuildResult, sql: str, *values: Any) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(result.path)) as connection:
-        return connection.execute(sql, values).fetchall()
+        return worded(connection.execute(sql, values))
 
 
 @pytest.mark.parametrize("split", tried_first([Split(2, 2), Split(2), Split(1, 2)]), ids=str)

@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.source import InMemoryDump
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.merge.flow.operators import PEER_CALLS
+from msprobe_builder.merge.flow.operators import is_between_peers
 from msprobe_builder.merge.join.layers import number_layers
 from msprobe_builder.merge.join.micro_batches import FINAL, Round, sort_top
 from msprobe_builder.pipeline.compare import read_rank
-
-PEERS = PEER_CALLS | {"Torch.empty"}
 
 
 class Pass(NamedTuple):
@@ -122,7 +120,10 @@ def check(passes: Sequence[Pass], chunks: int, *, is_first: bool, is_last: bool)
         recorded = [name for name in stage.construct if name in set(names)]
         assert names == recorded  # in the order they ran
     # What is sent and received is set aside, with the buffers for it.
-    peers = {name for name in stage.construct if name.rsplit(".", 2)[0] in PEERS}
+    stems = {name: name.rsplit(".", 2)[0] for name in stage.construct}
+    peers = {
+        name for name, stem in stems.items() if is_between_peers(stem) or stem == "Torch.empty"
+    }
     assert found == {name: one for name, one in stage.owner.items() if name not in peers}
     aside = [tree.names[node] for nodes in top.peer_calls.values() for node in nodes]
     assert sorted(aside) == sorted(peers)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.worded import worded
+
 pytest.importorskip("torch.distributed.optim")
 
 from msprobe_builder import BuildConfig, build
@@ -45,9 +47,11 @@ def verdict(folder: Path, job: Job) -> dict[int, tuple[str, str]]:
     config = BuildConfig(npu, bench, npu_layout=layout, bench_layout=layout)
     result = build(config, folder / "out" / job.folder, workers=1)
     with closing(sqlite3.connect(result.path)) as connection:
-        rows = connection.execute(
-            "SELECT rank, conclusion, sentence FROM verdict WHERE rank IS NOT NULL"
-        ).fetchall()
+        rows = worded(
+            connection.execute(
+                "SELECT rank, conclusion, sentence FROM verdict WHERE rank IS NOT NULL"
+            )
+        )
     return {rank: (conclusion, sentence) for rank, conclusion, sentence in rows}
 
 

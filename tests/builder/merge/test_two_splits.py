@@ -11,6 +11,7 @@ import pytest
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.merge.detect import AutoLayout
 from tests.builder.merge.faults import Record, change_rank, scale_weight
+from tests.worded import worded
 
 PAIRS = [
     ("megatron_tp2pp2", "megatron_tp1pp2vpp2"),
@@ -37,7 +38,7 @@ def test_modules_of_two_splits_agree(npu: str, bench: str, dumps: Path, tmp_path
             " AND kind = 'module' AND name LIKE 'Module.%'"
         ).fetchall()
         assert connection.execute("SELECT count(*) FROM disagreement").fetchone() == (0,)
-        verdict = connection.execute("SELECT DISTINCT conclusion, sentence FROM verdict").fetchall()
+        verdict = worded(connection.execute("SELECT DISTINCT conclusion, sentence FROM verdict"))
         sends = connection.execute(
             "SELECT matched FROM node_view WHERE side = 'npu'"
             " AND parent LIKE 'Communication_Between_Stages.%' AND matched IS NOT NULL"
@@ -83,9 +84,9 @@ def test_a_weight_that_is_too_large_names_its_rank(
             " JOIN node_name USING (node_id) JOIN node USING (node_id)"
             " JOIN graph USING (graph_id) WHERE is_origin"
         ).fetchall()
-        [(conclusion, sentence)] = connection.execute(
-            "SELECT conclusion, sentence FROM verdict WHERE rank IS NOT NULL"
-        ).fetchall()
+        [(conclusion, sentence)] = worded(
+            connection.execute("SELECT conclusion, sentence FROM verdict WHERE rank IS NOT NULL")
+        )
     assert (f"{module.format(merged)}.forward.0", 0, rank) in named
     assert {(side, suspect) for _, side, suspect in named} == {(0, rank)}
     assert conclusion == "fault"

@@ -15,6 +15,7 @@ import pytest
 from merge_truth import OTHER_SPLITS, SPLITS, SPREAD_SPLITS, Split
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.merge.ranks.layout import parse_layout
+from tests.worded import worded
 
 # Buffers kept from one call to the next, gathered tensors without history, functions with a
 # backward of their own, gradient norms of the parameters that a stage has, keys and values that
@@ -40,7 +41,7 @@ def judge(split: Split, folder: Path, truth: Path, output: Path) -> list[tuple[s
     )
     result = build(config, output, workers=1)
     with closing(sqlite3.connect(result.path)) as connection:
-        found = connection.execute("SELECT conclusion, sentence FROM verdict").fetchall()
+        found = worded(connection.execute("SELECT conclusion, sentence FROM verdict"))
     assert found
     return found
 
@@ -99,7 +100,7 @@ def test_parts_of_other_sizes_behind_the_last_pass_prove_nothing(
     config = BuildConfig(folder / "step0", dumps / "tied_tp1pp1" / "step0")
     result = build(config, tmp_path / "out", workers=1)
     with closing(sqlite3.connect(result.path)) as connection:
-        found = connection.execute("SELECT conclusion, sentence FROM verdict").fetchall()
+        found = worded(connection.execute("SELECT conclusion, sentence FROM verdict"))
     assert {conclusion for conclusion, _ in found} == {concluded}, found
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from msprobe_builder import BuildConfig, BuildResult, build
 from msprobe_builder.merge.ranks.layout import parse_layout
+from tests.worded import worded
 
 LAYER = "Module.layers.1.mlp.up.Linear"
 STAGES = ("zero1_dp2", "zero2_dp2", "zero3_dp2")
@@ -31,7 +32,7 @@ def compare(npu: Path, dumps: Path, output: Path) -> BuildResult:
 
 def query(result: BuildResult, sql: str) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(result.path)) as connection:
-        return connection.execute(sql).fetchall()
+        return worded(connection.execute(sql))
 
 
 @pytest.mark.parametrize("name", STAGES)

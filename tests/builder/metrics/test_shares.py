@@ -14,6 +14,8 @@ from msprobe_builder.base.codes import Disagreement, Grade
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.read import read_dump
+from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.wording import tell
 from msprobe_builder.graph.assembly import Assembly, Order, TensorFile
 from msprobe_builder.graph.parameter_table import order_parameters
 from msprobe_builder.graph.provenance import Apart, Provenance, Shares
@@ -104,7 +106,8 @@ def test_a_part_that_is_some_times_too_large(
     assert one.kind is Disagreement.SHARE
     assert one.statistics == pytest.approx(numbers(parts[place]))
     assert one.difference == pytest.approx(difference)
-    assert one.note == f"{factor:g} times"
+    assert one.note is not None
+    assert tell(one.note) == f"{factor:g} times"
 
 
 def test_a_right_weight_accuses_nobody(tmp_path: Path) -> None:
@@ -176,12 +179,12 @@ def test_elements_tell_of_every_rank(tmp_path: Path) -> None:
     other = side(tmp_path / "whole", WHOLE, file=True)
     first, last = apart(saved(tmp_path, moved), other, differing=frozenset({WEIGHT}))[WEIGHT]
     assert (first.rank, first.suspect, last.rank, last.suspect) == (4, 4, 7, 7)
-    assert first.note == "the same elements in another order"
+    assert first.note == fact("apart.reordered")
     assert first.statistics == pytest.approx(numbers(PARTS[0]))
     # Rows (1, −2) and (4, 0.5) exchanged: each is off by (3, 2.5).
     distance = np.sqrt(2 * (3**2 + 2.5**2)) / np.linalg.norm(PARTS[0])
     assert first.difference == pytest.approx(min(distance, 1))
-    assert last.note == ""
+    assert last.note is None
     assert last.difference == pytest.approx(0.5)
     assert last.statistics == pytest.approx(numbers(PARTS[2] * 1.5))
 
@@ -270,7 +273,7 @@ def test_copies_that_differ_are_told_with_what_was_known(tmp_path: Path) -> None
     [told] = found.apart[WEIGHT]
     assert (told.rank, told.shown_rank, told.statistics) == (5, 2, (1.0, 2.0, 3.0, 4.0))
     assert (told.kind, told.difference) == (Disagreement.REPLICA, 0.25)
-    assert (told.suspect, told.note) == (None, "its elements differ")
+    assert (told.suspect, told.note) == (None, fact("apart.elements_differ"))
     assert found.apart[BIAS] == (known,)
 
 
@@ -312,7 +315,7 @@ def test_the_rank_that_has_a_whole_weight_to_itself(tmp_path: Path) -> None:
     """As those of a pipeline; a weight of another size has no counterpart, and accuses nobody."""
     other = side(tmp_path / "whole", WHOLE)
 
-    def told(weight: Any, *ranks: int, **more: Any) -> list[tuple[int, float, str]]:
+    def told(weight: Any, *ranks: int, **more: Any) -> list[tuple[int, float, Fact | None]]:
         ours = side(tmp_path / f"ours{len(list(tmp_path.iterdir()))}", weight)
         origins = [ranks] * len(ours.tree)
         ours = replace(ours, provenance=Provenance(origins=origins))
@@ -322,11 +325,13 @@ def test_the_rank_that_has_a_whole_weight_to_itself(tmp_path: Path) -> None:
         return [(one.rank, one.difference, one.note) for one in found.apart.get(WEIGHT, ())]
 
     [(rank, difference, note)] = told(WHOLE * 1.5, 6)
-    assert (rank, note) == (6, "1.5 times")
+    assert rank == 6
+    assert note is not None
+    assert tell(note) == "1.5 times"
     assert difference == pytest.approx(0.5)  # of the largest statistic, the norm
     [(_, _, note)] = told(WHOLE + 1, 6)
-    assert note == ""
+    assert note is None
     assert told(WHOLE, 6) == told(WHOLE * 1.5, 6, 7) == []
     assert told(WHOLE * 1.5, 6, is_reference=True) == []
     assert told(np.resize(WHOLE, (8, 2)), 6) == []
-    assert told(np.where(WHOLE == 6, np.inf, WHOLE), 6) == [(6, 1.0, "")]
+    assert told(np.where(WHOLE == 6, np.inf, WHOLE), 6) == [(6, 1.0, None)]

@@ -6,6 +6,7 @@ import pytest
 
 from msprobe_builder.base.codes import Direction, Kind, Strength
 from msprobe_builder.base.standing import GATHERING
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.verdict.ruling.across import judge_across
 from msprobe_builder.verdict.ruling.all_ranks import Accused, AllRanks, PlaceRuling
 from msprobe_builder.verdict.ruling.conclusion import FAULT
@@ -25,7 +26,7 @@ def accused(number: int, rank: int, stem: str, strength: Strength, seq: int) -> 
         strength=int(strength),
         cause="weight",
         place=1,
-        evidence="It differs.",
+        evidence=(fact("ranks_unlike"),),
         kind=int(kind),
         direction=int(Direction.FORWARD),
         call=0,
@@ -39,7 +40,7 @@ def answered(gathering: Strength, weight: Strength, rank: int, seq: int = 1) -> 
     """A weight of rank 0 behind what a rank has gathered, when both were heard."""
     one = accused(1, rank, GATHERING, gathering, seq)
     other = accused(2, 0, "Module.router.Linear", weight, 5)
-    places = [PlaceRuling(0, place, FAULT, "", 9) for place in (0, 1)]
+    places = [PlaceRuling(0, place, FAULT, (), 9) for place in (0, 1)]
     judge_across(AllRanks(places, [one, other]))
     return other
 
@@ -48,22 +49,20 @@ def answered(gathering: Strength, weight: Strength, rank: int, seq: int = 1) -> 
 def test_a_gathering_that_is_less_sure_explains_no_weight(rank: int) -> None:
     other = answered(WEAK, STRONG, rank)
     assert other.strength == STRONG
-    assert other.evidence.startswith("It differs.")
+    assert other.evidence[0] == fact("ranks_unlike")
 
 
 @pytest.mark.parametrize("strength", [STRONG, WEAK])
 def test_a_weight_follows_from_parts_that_this_rank_has_gathered(strength: Strength) -> None:
     other = answered(STRONG, strength, 0)
     assert other.strength == NONE
-    assert other.evidence.startswith(
-        "Its parameters were gathered in Torch.fsdp_all_gather.0.forward, where they were wrong."
-    )
+    assert other.evidence[0] == fact("gathered_wrong", name="Torch.fsdp_all_gather.0.forward")
 
 
 def test_a_weight_follows_from_parts_of_another_rank() -> None:
     other = answered(STRONG, STRONG, 1)
     assert other.strength == NONE
-    assert other.evidence.startswith("It comes from rank 1, where it was wrong before.")
+    assert other.evidence[0] == fact("from_rank", rank=1)
 
 
 def test_what_is_gathered_later_explains_no_weight() -> None:

@@ -14,6 +14,7 @@ from torch import nn
 
 from msprobe_builder import BuildConfig, build
 from tests.collector.recording import record
+from tests.worded import worded
 
 WORDS, LENGTH = 50, 6
 
@@ -34,7 +35,7 @@ def sentence(folder: Path, npu: Path, bench: Path) -> tuple[str, str]:
     result = build(BuildConfig(npu, bench), folder / "out", workers=1)
     with closing(sqlite3.connect(result.path)) as connection:
         query = "SELECT conclusion, sentence FROM verdict WHERE step IS NULL"
-        [(conclusion, text)] = connection.execute(query)
+        [(conclusion, text)] = worded(connection.execute(query))
     return conclusion, text
 
 

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from msprobe_builder.base.multiple import multiple
 from msprobe_builder.command.main import main
+from msprobe_builder.facts.wording import tell
+from msprobe_builder.facts.words import multiple
 from tests.builder.small_dumps import forward, number, tensor, write_dump
 from tests.conftest import BuildDatabase
+from tests.worded import worded
 
 SCALE = "wrong_attention_scale"
 
@@ -94,7 +96,7 @@ def test_matches_that_changed_since_make_the_verdict_older(
     ],
 )
 def test_a_multiple_has_two_digits_and_what_is_beyond_doubt_none(times: float, said: str) -> None:
-    assert multiple(times) == said
+    assert tell(multiple(times)) == f"{said} times"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +123,7 @@ def test_arguments_have_as_many_digits_as_tell_them_apart(
         for name, factor, result in (("n", own, wrong), ("b", theirs, right))
     ]
     with closing(sqlite3.connect(build_database(*sides))) as connection:
-        [(evidence,)] = connection.execute("SELECT evidence FROM suspect")
+        [(evidence,)] = worded(connection.execute("SELECT evidence FROM suspect"))
     assert said in evidence
 
 

@@ -21,9 +21,15 @@ from msprobe_builder.configuration.compare import compare_packs
 from msprobe_builder.configuration.conclusion import conclusion
 from msprobe_builder.configuration.pack import read_pack
 from msprobe_builder.configuration.secrets import allowed_variables, is_secret
+from msprobe_builder.facts.fact import Fact
+from msprobe_builder.facts.wording import tell
 from msprobe_checks.configuration.collect import collect_static
 from msprobe_collector import ConfigChecker
 from tests.checks.configuration.test_scripts import SCRIPT
+
+
+def said(found: Fact | None) -> str:
+    return "" if found is None else tell(found)
 
 
 def test_what_a_script_exports_is_compared_as_environment(tmp_path: Path) -> None:
@@ -35,7 +41,7 @@ def test_what_a_script_exports_is_compared_as_environment(tmp_path: Path) -> Non
         collect_static([script], packs[-1])
     bench, other = map(read_pack, packs)
     env = compare_packs(bench, other).sheets[0]
-    assert env.first == "NCCL_ALGO is not set against 'Ring'"
+    assert said(env.first) == "NCCL_ALGO is not set against 'Ring'"
     assert len(env.differences) == 1
 
 
@@ -100,7 +106,7 @@ def test_sums_in_another_order_are_no_other_weights(
             pack.writestr("weights/step0/rank0/weight.json", json.dumps({"w": own}))
     [sheet] = compare_packs(*map(read_pack, packs)).sheets
     assert sheet.outcome == level
-    assert ("no more than sums in another order" in sheet.first) == (level == "warning")
+    assert ("no more than sums in another order" in said(sheet.first)) == (level == "warning")
 
 
 def test_secrets_never_leave_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +151,7 @@ def pack_of(tmp_path: Path, name: str, script: str, **environment: str) -> Path:
 
 
 def said_of(bench: Path, other: Path) -> str:
-    return conclusion(compare_packs(read_pack(bench), read_pack(other)))
+    return tell(conclusion(compare_packs(read_pack(bench), read_pack(other))))
 
 
 @pytest.mark.parametrize(
@@ -267,9 +273,9 @@ def test_what_other_ranks_collected_is_read_too(tmp_path: Path) -> None:
     assert compare_packs(read_pack(packs[0]), read_pack(packs[1])).outcome == "pass"
     comparison = compare_packs(read_pack(packs[0]), read_pack(packs[2]))
     [weights] = [one for one in comparison.sheets if one.name == "weights"]
-    assert "0.weight of micro-step 0, rank 1 differs" in weights.first
+    assert "0.weight of micro-step 0, rank 1 differs" in said(weights.first)
     [environment] = [one for one in comparison.sheets if one.name == "env"]
-    assert "NCCL_ALGO of rank 1 is 'Tree' against 'Ring'" in environment.first
+    assert "NCCL_ALGO of rank 1 is 'Tree' against 'Ring'" in said(environment.first)
     # A file of a rank that is named itself stands for that rank alone.
     assert set(read_pack(tmp_path / "a.rank1.zip").weights) == {(0, 1), (1, 1)}
 
@@ -279,7 +285,7 @@ def test_other_random_calls_are_counted(tmp_path: Path) -> None:
     train(tmp_path / "b.zip", 0, draws=3)
     comparison = compare_packs(read_pack(tmp_path / "a.zip"), read_pack(tmp_path / "b.zip"))
     [sheet] = [one for one in comparison.sheets if one.name == "random"]
-    assert "random.random is called 3 times against 1" in sheet.first
+    assert "random.random is called 3 times against 1" in said(sheet.first)
     assert comparison.outcome == "pass"  # random calls need not agree
 
 

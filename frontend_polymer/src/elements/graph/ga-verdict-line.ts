@@ -146,10 +146,10 @@ export class GaVerdictLine extends LocalizedElement {
     if (!verdict) return text.verdict.none;
     const at = suspectPosition(state);
     const suspect = verdict.suspects[at];
-    if (at < 1 || !suspect) return text.verdict.told(verdict.sentence);
+    if (at < 1 || !suspect) return text.verdict.tell(verdict.said);
     const { name, source, cause, evidence } = suspect;
     const called = cause === 'unrecorded' ? text.verdict.before(name) : name;
-    return `${called}${source ? ` (${source})` : ''}: ${text.verdict.told(evidence)}`;
+    return `${called}${source ? ` (${source})` : ''}: ${text.verdict.tell(evidence)}`;
   }
 
   /** Where few nodes have a counterpart, nothing else on the page means much. */

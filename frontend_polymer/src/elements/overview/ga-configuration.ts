@@ -187,8 +187,8 @@ export class GaConfiguration extends LocalizedElement {
 
   _said(configuration: Configuration | null, text: Texts): string {
     if (!configuration) return '';
-    const { outcome, sentence } = configuration;
-    return translated<string>(text.configuration.said, outcome, sentence);
+    const { outcome, said } = configuration;
+    return translated<string>(text.configuration.said, outcome, text.verdict.tell(said));
   }
 
   _level({ difference }: Row, text: Texts): string {

@@ -112,7 +112,7 @@ export class GaFileFacts extends LocalizedElement {
   }
 
   _message({ message }: Diagnostic, text: Texts): string {
-    return text.verdict.reported(message);
+    return text.verdict.tell(message);
   }
 
   _where(item: Diagnostic, file: DatabaseFile | undefined, text: Texts): string {

@@ -193,7 +193,7 @@ export class GaVerdict extends LocalizedElement {
   }
 
   _remark(verdict: Verdict | null, text: Texts): string {
-    return text.verdict.remark(verdict?.nextDump?.remark ?? '');
+    return text.verdict.tell(verdict?.nextDump?.remark ?? '');
   }
 
   _conclusion(verdict: Verdict | null, text: Texts): string {
@@ -202,11 +202,11 @@ export class GaVerdict extends LocalizedElement {
   }
 
   _sentence(verdict: Verdict | null, text: Texts): string {
-    return verdict ? text.verdict.told(verdict.sentence) : text.verdict.none;
+    return verdict ? text.verdict.tell(verdict.said) : text.verdict.none;
   }
 
   _evidence({ evidence }: Suspect, text: Texts): string {
-    return text.verdict.told(evidence);
+    return text.verdict.tell(evidence);
   }
 
   /** A node; where none is to blame, what runs before it. */

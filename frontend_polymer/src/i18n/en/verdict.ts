@@ -1,13 +1,14 @@
+import wordings from '../../../../msprobe_builder/facts/catalogue/en.json';
+import { factsOf, word } from '../wording';
+
 export const verdictEn = {
   title: 'Verdict',
   conclusions: { fault: 'Fault found', clean: 'No fault found', undecided: 'Undecided' },
   none: 'This file holds no verdict: it was built without one, or nothing could be judged.',
-  /** What the build says of its verdict; it says it in English. */
-  told: (sentence: string) => sentence,
+  /** What the build says, as facts; of an older file as a sentence. */
+  tell: (said: string) => word(factsOf(said), wordings),
   /** What it notes beside a pair of tensors, in English as well. */
   noted: (note: string) => note,
-  /** What it reports of the dumps, likewise. */
-  reported: (message: string) => message,
   /** Where a fault is that nobody recorded. */
   before: (name: string) => `before ${name}`,
   /** Suspects that are not listed. */
@@ -21,8 +22,6 @@ export const verdictEn = {
   recordHow:
     'Save this as config.json and give it to the collector, PrecisionDebugger(config_path="config.json", dump_path=…), in both runs, each with a folder of its own; then build again.',
   copyConfig: 'Copy the configuration',
-  /** What the build remarks of it, in English. */
-  remark: (sentence: string) => sentence,
   /** Of a suspect that nothing is certain of. */
   weak: 'weak',
   first: 'Go to the first suspect',

@@ -1,15 +1,14 @@
+import wordings from '../../../../msprobe_builder/facts/catalogue/zh.json';
 import type { Texts } from '../en';
+import { factsOf, word } from '../wording';
 import { notedZh } from './noted';
-import { reportedZh } from './reported';
-import { toldZh } from './told';
 
 export const verdictZh: Texts['verdict'] = {
   title: '结论',
   conclusions: { fault: '发现故障', clean: '未发现故障', undecided: '无法确定' },
   none: '该文件没有结论：构建时未生成，或没有可供判断的内容。',
-  told: toldZh,
+  tell: (said) => word(factsOf(said), wordings),
   noted: notedZh,
-  reported: reportedZh,
   before: (name) => `${name} 之前`,
   more: (count) => `另有 ${count} 个；按 v 逐一查看`,
   older: (changed) =>
@@ -19,7 +18,6 @@ export const verdictZh: Texts['verdict'] = {
   recordHow:
     '请存为 config.json，在两次运行中都交给采集器 PrecisionDebugger(config_path="config.json", dump_path=…)，各用自己的目录；然后重新构建。',
   copyConfig: '复制配置',
-  remark: toldZh,
   weak: '弱',
   first: '转到首个嫌疑节点',
   check: '算子本身是否有误？',

@@ -1,0 +1,1 @@
+"""What is said of results: codes with arguments, and a catalogue of wordings for each language."""

@@ -1,0 +1,208 @@
+"""What may be changed in a source file: one operator, condition, number, result or statement."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+# Of a number that is no whole one; one more or less would leave nothing of 1e-6.
+ORDER_OF_MAGNITUDE = 10
+
+_COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
+    ast.Lt: (ast.LtE, ast.GtE),
+    ast.LtE: (ast.Lt, ast.Gt),
+    ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+    ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,),
+    ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,),
+}
+_ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+    ast.Pow: ast.Mult,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+    ast.BitXor: ast.BitOr,
+    ast.LShift: ast.RShift,
+    ast.RShift: ast.LShift,
+}
+_UNTOUCHED = (ast.JoinedStr, ast.Raise, ast.Assert, ast.Import, ast.ImportFrom)
+_CONDITIONS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
+MODULE = "<module>"
+
+
+@dataclass(frozen=True)
+class Change:
+    """Put ``text`` in place of the characters ``start`` to ``end`` of a file (UTF-8 offsets).
+
+    ``where`` is the outermost function or method around it, or :data:`MODULE`.
+    """
+
+    path: str
+    line: int
+    where: str
+    kind: str
+    start: int
+    end: int
+    text: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.path}:{self.line} {self.where} [{self.kind}] {self.start}"
+
+
+def changes_of(root: Path, path: Path) -> list[Change]:
+    """All changes of a file, in its order."""
+    source = path.read_bytes()
+    starts = [0]
+    for line in source.split(b"\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    found: list[Change] = []
+    name = path.relative_to(root).as_posix()
+
+    def change(node: ast.AST, where: str, kind: str, new: ast.AST | str) -> None:
+        assert isinstance(node, ast.expr | ast.stmt)
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        start = starts[node.lineno - 1] + node.col_offset
+        end = starts[node.end_lineno - 1] + node.end_col_offset
+        text = new if isinstance(new, str) else ast.unparse(new)
+        if isinstance(node, ast.expr) and not isinstance(node, ast.Constant | ast.Slice):
+            text = f"({text})"
+        found.append(Change(name, node.lineno, where, kind, start, end, text))
+
+    for where, top in functions(ast.parse(source)):
+        for node in _inside(top):
+            for kind, new in _changed(node):
+                change(node, where, kind, new)
+    return sorted(found, key=lambda one: (one.start, one.end, one.kind, one.text))
+
+
+def functions(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
+    """Functions and methods that are in no other, and numbers that the module names."""
+
+    def within(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, ast.stmt]]:
+        for one in body:
+            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{prefix}{one.name}", one
+            elif isinstance(one, ast.ClassDef):
+                yield from within(one.body, f"{prefix}{one.name}.")
+
+    yield from within(tree.body, "")
+    for one in tree.body:
+        if isinstance(one, ast.Assign) and _is_number(one.value):
+            yield MODULE, one
+
+
+def applied(source: bytes, change: Change) -> bytes:
+    return source[: change.start] + change.text.encode() + source[change.end :]
+
+
+def _inside(top: ast.stmt) -> Iterator[ast.AST]:
+    """The nodes that may be changed: no annotations, decorators, messages, or imports."""
+    waiting: list[ast.AST] = [top]
+    if isinstance(top, ast.FunctionDef | ast.AsyncFunctionDef):
+        waiting = [*top.body]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Raise | ast.Assert):
+            yield node  # as a whole
+            continue
+        if isinstance(node, _UNTOUCHED) or _is_strict(node):
+            continue
+        yield node
+        for field, value in ast.iter_fields(node):
+            if field in ("annotation", "returns", "decorator_list", "args") and not isinstance(
+                node, ast.Call
+            ):
+                continue
+            parts = value if isinstance(value, list) else [value]
+            waiting += [one for one in parts if isinstance(one, ast.AST)]
+
+
+def _changed(node: ast.AST) -> Iterator[tuple[str, ast.AST | str]]:
+    if isinstance(node, ast.Compare):
+        for place, operator in enumerate(node.ops):
+            for other in _COMPARISONS[type(operator)]:
+                new = copy.deepcopy(node)
+                new.ops[place] = other()
+                yield "comparison", new
+    elif isinstance(node, ast.BoolOp):
+        new_op: ast.boolop = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+        yield "boolean", ast.BoolOp(new_op, node.values)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        yield "boolean", node.operand
+    elif isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+        yield "arithmetic", ast.BinOp(node.left, _ARITHMETIC[type(node.op)](), node.right)
+    elif isinstance(node, ast.AugAssign) and type(node.op) in _ARITHMETIC:
+        new_value = ast.AugAssign(node.target, _ARITHMETIC[type(node.op)](), node.value)
+        yield "arithmetic", new_value
+    elif isinstance(node, ast.Constant):
+        yield from _constant(node)
+    elif isinstance(node, ast.Call) and len(node.args) > 1:
+        if not any(isinstance(one, ast.Starred) for one in node.args[:2]):
+            new_call = copy.deepcopy(node)
+            new_call.args[:2] = reversed(new_call.args[:2])
+            yield "arguments", new_call
+    elif isinstance(node, ast.Slice):
+        if node.lower is not None:
+            yield "slice", ast.Slice(None, node.upper, node.step)
+        if node.upper is not None:
+            yield "slice", ast.Slice(node.lower, None, node.step)
+    elif isinstance(node, ast.stmt):
+        yield from _statement(node)
+    yield from _condition(node)
+
+
+def _constant(node: ast.Constant) -> Iterator[tuple[str, str]]:
+    if isinstance(node.value, bool):
+        yield "constant", repr(not node.value)
+    elif isinstance(node.value, int):
+        yield "constant", repr(node.value + 1)
+    elif isinstance(node.value, float):
+        yield "constant", repr(node.value * ORDER_OF_MAGNITUDE or 1.0)
+
+
+def _statement(node: ast.stmt) -> Iterator[tuple[str, ast.AST | str]]:
+    if isinstance(node, ast.Return) and node.value is not None:
+        if not (isinstance(node.value, ast.Constant) and node.value.value is None):
+            yield "result", "return None"
+    elif (
+        isinstance(node, ast.Continue | ast.Break | ast.Raise | ast.AugAssign)
+        or (isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant))
+        or (isinstance(node, ast.Assign) and not isinstance(node.targets[0], ast.Name | ast.Tuple))
+    ):
+        yield "statement", "pass"
+
+
+def _condition(node: ast.AST) -> Iterator[tuple[str, ast.AST | str]]:
+    if isinstance(node, ast.IfExp) and isinstance(node.test, _CONDITIONS):
+        yield "condition", ast.IfExp(node.test, node.orelse, node.body)
+    elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
+        for place, generator in enumerate(node.generators):
+            if generator.ifs:
+                new = copy.deepcopy(node)
+                new.generators[place].ifs = []
+                yield "condition", new
+
+
+def _is_strict(node: ast.AST) -> bool:
+    """Whether it says that what is gone through together is equally long, which it is."""
+    return isinstance(node, ast.keyword) and node.arg == "strict"
+
+
+def _is_number(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        node = node.operand
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)

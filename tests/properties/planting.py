@@ -1,0 +1,146 @@
+"""An error planted into a dump that was recorded: what a call puts out is off, and all made of it.
+
+Nothing is computed again. All numbers of what is made of something wrong are off by the same share,
+as if each call handed on what it was given, so the truth is known without any model: the call, how
+far it is off, and which others follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from msprobe_builder.base.codes import Direction, Kind
+from msprobe_builder.dump.names import Name, parse_gradients, parse_name
+from tests.properties.rewriting import Dump, Rewrite
+
+_STATISTICS = ("Max", "Min", "Mean", "Norm")
+Tensor = dict[str, Any]
+Key = tuple[Any, ...]
+
+
+@dataclass
+class _Spread:
+    """Which tensors and calls are off so far."""
+
+    share: float
+    tensors: set[Key] = field(default_factory=set)
+    calls: set[tuple[str, int]] = field(default_factory=set)
+
+    def seen(self, record: Any) -> Any:
+        """A record with its tensors as they are read."""
+        return _each(record, lambda one: self._off(one) if key(one) in self.tensors else one)
+
+    def made(self, record: Any) -> Any:
+        """A record whose tensors are made of something wrong."""
+        self.tensors |= {key(one) for one in tensors(record) if is_measured(one)}
+        return self.seen(record)
+
+    def _off(self, tensor: Tensor) -> Tensor:
+        return {**tensor, **{name: tensor[name] * (1 + self.share) for name in _STATISTICS}}
+
+
+def planted(call: str, share: float) -> Rewrite:
+    """What a call puts out, off by a share of its size, and with it all that is made of it."""
+
+    def rewrite(dump: Dump) -> Dump:
+        spread = _Spread(share)
+        data = {
+            name: _called(spread, name, record, is_origin=name == call)
+            for name, record in dump.data.items()
+            if _is_call(name)
+        }
+        # A module takes and hands out what calls have made, some of them later.
+        data |= {
+            name: spread.seen(record)
+            for name, record in dump.data.items()
+            if parse_name(name).direction is not Direction.NONE and name not in data
+        }
+        below = {
+            parse_name(_module(above)).stem
+            for name, above in dump.parents.items()
+            if _call(parse_name(name)) in spread.calls and above is not None
+        }
+        for name, record in dump.data.items():
+            if name not in data:
+                stem = (parse_gradients(name) or (name,))[0]
+                data[name] = spread.made(record) if stem in below else record
+        return replace(dump, data={name: data[name] for name in dump.data})
+
+    return rewrite
+
+
+def _is_call(name: str) -> bool:
+    parsed = parse_name(name)
+    return parsed.kind is Kind.API and parsed.direction is not Direction.NONE
+
+
+def _called(spread: _Spread, name: str, record: Any, *, is_origin: bool) -> Any:
+    parsed = parse_name(name)
+    given = {part: value for part, value in record.items() if part != "output"}
+    is_off = is_origin or any(key(one) in spread.tensors for one in tensors(given))
+    is_off |= parsed.direction is Direction.BACKWARD and _call(parsed) in spread.calls
+    given = {part: spread.seen(value) for part, value in given.items()}
+    if not is_off:
+        return {**record, **given}
+    spread.calls.add(_call(parsed))
+    return {**record, **given, "output": spread.made(record["output"])}
+
+
+def _call(name: Name) -> tuple[str, int]:
+    return name.stem, name.call
+
+
+def _module(above: Any) -> str:
+    return str(above[0] if isinstance(above, list) else above)
+
+
+def key(tensor: Tensor) -> Key:
+    """What a tensor is found again by."""
+    statistics = (tensor.get(name) for name in _STATISTICS)
+    return (tensor["dtype"], tuple(tensor["shape"]), *statistics)
+
+
+def is_measured(tensor: Tensor) -> bool:
+    """Whether its numbers say how large it is."""
+    numbers = [tensor.get(name) for name in _STATISTICS]
+    is_floating = "float" in tensor["dtype"] and all(isinstance(one, float) for one in numbers)
+    return is_floating and numbers[0] != numbers[1] and max(map(abs, numbers[:2])) < 1e4  # type: ignore[arg-type, type-var]
+
+
+def tensors(record: Any) -> Iterator[Tensor]:
+    if isinstance(record, list):
+        for one in record:
+            yield from tensors(one)
+    elif isinstance(record, dict) and "shape" in record:
+        yield record
+    elif isinstance(record, dict):
+        for one in record.values():
+            yield from tensors(one)
+
+
+def _each(record: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    if isinstance(record, list):
+        return [_each(one, change) for one in record]
+    if isinstance(record, Mapping) and "shape" in record:
+        return change(dict(record))
+    if isinstance(record, Mapping):
+        return {name: _each(value, change) for name, value in record.items()}
+    return record
+
+
+def places(dump: Dump) -> list[str]:
+    """Calls that put out one measured tensor, with numbers that were nowhere before.
+
+    What merely moves numbers is none: it puts out what it was given.
+    """
+    before: set[Key] = set()
+    found = []
+    for name, record in dump.data.items():
+        output = list(tensors(record["output"])) if _is_call(name) else []
+        before |= {key(one)[2:] for one in tensors(record) if one not in output}
+        if len(output) == 1 and is_measured(output[0]) and key(output[0])[2:] not in before:
+            found.append(name)
+        before |= {key(one)[2:] for one in output}
+    return found

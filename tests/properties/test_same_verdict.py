@@ -1,0 +1,155 @@
+"""What changes nothing of what happened changes nothing of the verdict."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.properties.conftest import Tell
+from tests.properties.rewriting import (
+    Rewrite,
+    alias,
+    named,
+    relabelled,
+    rewritten,
+    scaled,
+    with_unrelated_calls,
+)
+from tests.properties.telling import Told, are_inverse, called, exchanged, on_ranks, sideless
+
+Folders = Callable[[str], tuple[Path, Path]]
+CLEAN = 1
+LABELS, EXPERTS = "transformers/bf_label_shift", "transformers/moe_norm"
+
+# One of each kind: an argument, an output, a call that one side lacks, backward, nothing wrong;
+# on the same device, with noise in each kernel, and in half precision against single.
+CASES = [
+    f"transformers/{name}"
+    for name in (
+        *("attn_scale", "gelu_tanh", "gqa_api", "grad_accum", "moe_norm", "neg_noise"),
+        *("n6_ln_eps", "n6_weight_1e3", "n6_neg_mixtral"),
+        *("bf_resid_twice", "bf_label_shift", "bf_neg_gpt2"),
+    )
+]
+
+ALIASES = {
+    "torch": {
+        "Tensor.__mul__": "Torch.mul",
+        "Tensor.__add__": "Torch.add",
+        "Torch.matmul": "Tensor.__matmul__",
+        "Functional.softmax": "Torch.softmax",
+        "Tensor.transpose": "Torch.transpose",
+        "Tensor.reshape": "Torch.reshape",
+        "Torch.rsqrt": "Tensor.rsqrt",
+        "Tensor.pow": "Torch.pow",
+        "Tensor.mean": "Torch.mean",
+    },
+    "mindspore": {
+        "Functional.layer_norm": "Primitive.LayerNorm",
+        "Functional.linear": "Primitive.Dense",
+        "Torch.matmul": "Primitive.BatchMatMul",
+        "Functional.softmax": "Primitive.Softmax",
+        "Tensor.__add__": "Primitive.Add",
+        "Tensor.__mul__": "Primitive.Mul",
+        "Functional.silu": "Primitive.SiLU",
+        "Functional.cross_entropy": "Primitive.CrossEntropy",
+        "Functional.embedding": "Primitive.Gather",
+        "Functional.dropout": "Primitive.Dropout",
+        "Tensor.transpose": "Primitive.Transpose",
+        "Tensor.reshape": "Primitive.Reshape",
+    },
+    "npu": {
+        "Torch.matmul": "NPU.npu_bmmV2",
+        "Functional.linear": "NPU.npu_linear",
+        "Functional.layer_norm": "NPU.npu_layer_norm_eval",
+        "Functional.dropout": "NPU._npu_dropout",
+    },
+}
+
+
+def needs(reason: str, *values: str) -> object:
+    """Values of parameters for which the product has yet to become what the test says."""
+    return pytest.param(*values, marks=pytest.mark.xfail(reason=reason, strict=True))
+
+
+NPU_EXPERTS = ("npu", EXPERTS)
+TABLE = "one table of operators is to know all names of what an operator does"
+ALIASED = [
+    *((library, case) for case in CASES for library in ALIASES if (library, case) != NPU_EXPERTS),
+    needs(TABLE, *NPU_EXPERTS),
+]
+
+
+@pytest.mark.parametrize(("library", "case"), ALIASED)
+def test_names_of_another_library(
+    library: str, case: str, recorded: Folders, tell: Tell, tmp_path: Path
+) -> None:
+    npu, bench = recorded(case)
+    new = alias(ALIASES[library])
+    assert both(tell, npu, bench, tmp_path, named(new)) == called(tell(npu, bench), new)
+
+
+@pytest.mark.parametrize("power", [-2, 3])
+@pytest.mark.parametrize("case", CASES)
+def test_other_units(case: str, power: int, recorded: Folders, tell: Tell, tmp_path: Path) -> None:
+    npu, bench = recorded(case)
+    assert both(tell, npu, bench, tmp_path, scaled(power)) == tell(npu, bench)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        *(one for one in CASES if one != LABELS),
+        needs("against a reference in half precision what follows labels is accused too", LABELS),
+    ],
+)
+def test_sides_exchanged(case: str, recorded: Folders, tell: Tell) -> None:
+    npu, bench = recorded(case)
+    told, turned = tell(npu, bench), tell(bench, npu)
+    assert sideless(turned) == exchanged(told)
+    for one, other in zip(told.suspects, turned.suspects, strict=True):
+        if one.cause == other.cause and one.error and other.error:
+            assert are_inverse(float(one.error), float(other.error)), one.node
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_unrelated_calls(case: str, recorded: Folders, tell: Tell, tmp_path: Path) -> None:
+    npu, bench = recorded(case)
+    before = tell(npu, bench)
+    told = both(tell, npu, bench, tmp_path, with_unrelated_calls((0.0, 0.35, 0.7, 1.0)))
+    assert (told.conclusion, told.suspects) == (before.conclusion, before.suspects)
+    assert before.roles <= told.roles
+    assert before.partners <= told.partners
+    assert {role for _, role in told.roles - before.roles} <= {CLEAN}
+
+
+@pytest.mark.parametrize("ranks", [(1, 0, 3, 2), (3, 0, 1, 2)])
+@pytest.mark.parametrize("run", ["ddp4", "sendrecv4", "collectives4"])
+def test_ranks_called_otherwise(
+    run: str, ranks: tuple[int, ...], dumps: Path, tell: Tell, tmp_path: Path
+) -> None:
+    bench = dumps / f"{run}_statistics"
+    npu = shutil.copytree(bench, tmp_path / "one off", ignore=shutil.ignore_patterns("rank2"))
+    for rank in bench.glob("step*/rank2"):
+        off = dumps / f"{run}_statistics_wrong_attention_scale" / rank.relative_to(bench)
+        place = npu / rank.relative_to(bench)
+        if off.exists():
+            shutil.copytree(off, place)
+        else:
+            rewritten(rank, place, scaled(1))
+    before = tell(npu, bench)
+    assert {one.rank for one in before.suspects} == {2}
+    told = tell(
+        relabelled(npu, tmp_path / "npu", ranks), relabelled(bench, tmp_path / "bench", ranks)
+    )
+    assert told == on_ranks(before, ranks)
+
+
+def both(tell: Tell, npu: Path, bench: Path, folder: Path, rewrite: Rewrite) -> Told:
+    """What is told when both sides are rewritten."""
+    return tell(
+        rewritten(npu, folder / "npu", rewrite), rewritten(bench, folder / "bench", rewrite)
+    )
