@@ -17,7 +17,7 @@ from msprobe_collector.record.flow import FlowRows
 from msprobe_collector.record.gradient_flow import GradientFlow
 from msprobe_collector.record.items import collect_tensors
 from msprobe_collector.record.layouts import Layout
-from msprobe_collector.record.memories import Memories, Where, layout_of
+from msprobe_collector.record.memories import Looked, Memories, counter_of, layout_of
 from msprobe_collector.record.origins import Found, Origin, Row
 
 # What hands out memory that nobody has written.
@@ -54,19 +54,21 @@ _FUSED = {
 }
 # Communication that writes nothing here; any other writes its first argument, gather its second.
 _SEND = frozenset({"send", "isend"})
-_UNWRITTEN = Mark.UNINITIALISED | Mark.FROM_UNINITIALISED
+_UNWRITTEN = int(Mark.UNINITIALISED | Mark.FROM_UNINITIALISED)
+_IN_PLACE = int(Mark.IN_PLACE)
+_UNINITIALISED, _FROM_UNINITIALISED = int(Mark.UNINITIALISED), int(Mark.FROM_UNINITIALISED)
 
 
 class CallFlow:
     """What is known of a call that was entered."""
 
-    __slots__ = ("has_written", "is_computed", "places", "region", "rows", "tensors", "versions")
+    __slots__ = ("has_written", "is_computed", "looked", "name", "region", "rows", "tensors")
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
         self.tensors: Sequence[Any] = ()  # what an API was given
-        self.places: Sequence[Where] = ()  # where each of them lies
-        self.versions: Sequence[int] = ()  # and how often it had been written to
+        self.looked: Sequence[Looked] = ()  # what was known of each of them
+        self.name = ""  # of the operator; of a module none
         self.has_written: Sequence[int] = ()  # positions that a communication writes
         self.region: Layout | None = None  # of the first tensor that the call writes
         self.is_computed = False  # from memory that nobody has written
@@ -81,6 +83,7 @@ class TorchFlow:
         self._memories = Memories()
         self._lock = threading.RLock()
         self._parameters: dict[str, Any] = {}
+        self._named: set[int] = set()  # their identities
 
     # -- calls --------------------------------------------------------------------------------
 
@@ -97,14 +100,14 @@ class TorchFlow:
         memories = self._memories
         with self._lock:
             looked = [memories.look(tensor) for tensor in inputs]
-        found = [one[0] for one in looked]
-        flow.rows = [(0, position, one) for position, one in enumerate(found)]
-        if call.path or not inputs:
+        flow.rows = [(0, position, one[0]) for position, one in enumerate(looked)]
+        if call.path:
+            return flow
+        name = flow.name = _operator(call.forward_name)
+        if not inputs:
             return flow
         flow.tensors = inputs
-        flow.places = [one[1] for one in looked]
-        flow.versions = [one[2] for one in looked]
-        name = _operator(call.forward_name)
+        flow.looked = looked
         if communicates:
             flow.has_written = _written_by(name, args, kwargs)
         elif name == "__setitem__":
@@ -114,25 +117,33 @@ class TorchFlow:
         elif name in _FUSED:
             places = _FUSED[name] if kwargs.get("grad_scale") is None else (*_FUSED[name], 1)
             flow.has_written = _tensors_at(places, args)
-        if any(one.marks & _UNWRITTEN for one in found) and name not in _READ_NOTHING:
-            ignored = set(flow.has_written)
-            if name in _OVERWRITE or flow.region is not None:
-                ignored.add(0)
-            if "out" in kwargs:
-                results: list[torch.Tensor] = []
-                collect_tensors(kwargs["out"], results)
-                ignored |= {n for n, one in enumerate(inputs) if any(one is r for r in results)}
-            flow.is_computed = any(
-                one.marks & _UNWRITTEN for n, one in enumerate(found) if n not in ignored
-            )
+        for one in looked:
+            if one[0].marks & _UNWRITTEN and name not in _READ_NOTHING:
+                flow.is_computed = self._computes(flow, name, inputs, kwargs)
+                break
         return flow
+
+    def _computes(
+        self, flow: CallFlow, name: str, inputs: Sequence[torch.Tensor], kwargs: dict[str, Any]
+    ) -> bool:
+        """Whether the call reads memory that nobody has written, not only writes to it."""
+        ignored = set(flow.has_written)
+        if name in _OVERWRITE or flow.region is not None:
+            ignored.add(0)
+        if "out" in kwargs:
+            results: list[torch.Tensor] = []
+            collect_tensors(kwargs["out"], results)
+            ignored |= {n for n, one in enumerate(inputs) if any(one is r for r in results)}
+        return any(
+            one[0].marks & _UNWRITTEN for n, one in enumerate(flow.looked) if n not in ignored
+        )
 
     def leave(self, flow: CallFlow, call: Call, outputs: Sequence[torch.Tensor]) -> None:
         """What the call wrote and put out."""
         name, memories = call.forward_name, self._memories
-        marks = int(Mark.FROM_UNINITIALISED) if flow.is_computed else 0
-        if not call.path and _operator(name) in _EMPTY:
-            marks = int(Mark.UNINITIALISED)
+        marks = _FROM_UNINITIALISED if flow.is_computed else 0
+        if flow.name in _EMPTY:
+            marks = _UNINITIALISED
         with self._lock:
             written = self._written(flow, name, outputs, marks)
             for position, tensor in enumerate(outputs):
@@ -140,8 +151,8 @@ class TorchFlow:
                 if call.path:
                     found = memories.put_out_by_module(tensor, name, position)
                 else:
-                    is_given = any(tensor is one for one in flow.tensors)
-                    found = memories.put_out(tensor, name, position, marks, is_given, written)
+                    given = flow.tensors
+                    found = memories.put_out(tensor, name, position, marks, given, written)
                 if found is not None:
                     flow.rows.append((1, position, found))
         flow.tensors = ()
@@ -152,12 +163,13 @@ class TorchFlow:
         """The storages of what the call was given and wrote to."""
         memories = self._memories
         written: set[int] = set()
-        for position, (tensor, before) in enumerate(zip(flow.tensors, flow.versions, strict=True)):
-            if memories.version(tensor) == before and position not in flow.has_written:
+        for position, tensor in enumerate(flow.tensors):
+            _, place, before = flow.looked[position]
+            if counter_of(tensor) == before and position not in flow.has_written:
                 continue
-            written.add(flow.places[position][0])
+            written.add(place[0])
             if not any(tensor is output for output in outputs):
-                origin = Origin(Maker.RECORD, name, Place.INPUT, position, marks | Mark.IN_PLACE)
+                origin = Origin(Maker.RECORD, name, Place.INPUT, position, marks | _IN_PLACE)
                 memories.written(tensor, origin, flow.region if position == 0 else None)
         return written
 
@@ -174,6 +186,7 @@ class TorchFlow:
         with self._lock:
             for name, parameter in model.named_parameters(prefix):
                 self._parameters[name] = parameter
+                self._named.add(id(parameter))
                 self._memories.named(parameter, Maker.PARAMETER, name)
             for name, buffer in model.named_buffers(prefix):
                 self._memories.named(buffer, Maker.BUFFER, name)
@@ -183,7 +196,9 @@ class TorchFlow:
         """Parameters that a module has only while it runs, such as gathered ones."""
         with self._lock:
             for name, parameter in module._parameters.items():
-                if parameter is not None and self._memories.is_new(parameter):
+                if parameter is None or id(parameter) in self._named:
+                    continue
+                if self._memories.is_new(parameter):
                     self._memories.named(parameter, Maker.PARAMETER, f"{path}.{name}")
 
     def name_gradients(self) -> None:
@@ -196,13 +211,13 @@ class TorchFlow:
 
     def end_window(self) -> None:
         """Nothing is recorded until the next start."""
-        self._parameters = {}
+        self._parameters, self._named = {}, set()
 
     def end_step(self) -> None:
         with self._lock:
             self._memories.forget()
             self.gradients.forget()
-            self._parameters = {}
+            self.end_window()
 
 
 def _operator(name: str) -> str:
