@@ -107,7 +107,7 @@ def _take_recorded(
     wanted = np.flatnonzero((is_input | passed_on) & known)
     given = np.flatnonzero((handed | (is_output & ~origins.hands_on)) & known)
     if len(wanted) and len(given):
-        same = origins.same.astype(np.uint64)
+        same = _hash([origins.same], table.statistics[:0])
         result[wanted] = _latest(tree, table, same, wanted, given, handed, is_input)
     rest = is_input | passed_on | (table.is_tensor & (table.section == Section.PARAMETERS))
     rest &= (result < 0) & (origins.maker >= 0)

@@ -47,10 +47,14 @@ def recorded_origins(
     same[here[by_row]] = maker[by_row]
     rest = has_token & ~by_row
     same[here[rest]] = size + _numbers(rows[rest], flow)
+    is_own = by_record & (maker == here)  # such as a view that the call took
+    same[here[is_own]] = here[is_own]
     row_of_maker = np.full(size, -1, dtype=np.int64)
-    row_of_maker[here[~is_sum]] = maker[~is_sum]
+    is_certain = rows["marks"] & Mark.INCOMPLETE == 0
+    told = is_certain & ~is_sum
+    row_of_maker[here[told]] = maker[told]
     settled = np.zeros(size, dtype=bool)
-    settled[here] = is_sum | (by_record & (maker >= 0)) | (is_one & _is_named(rows))
+    settled[here] = is_sum | (is_certain & by_record & (maker >= 0)) | (is_one & _is_named(rows))
     hands_on = np.zeros(size, dtype=bool)
     hands_on[here] = rows["marks"] & Mark.SAME > 0
     return Origins(same, row_of_maker, settled, hands_on | _of_inputs(table, same))
