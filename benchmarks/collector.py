@@ -27,7 +27,7 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 LEVELS = ("L0", "L1", "mix")
-KINDS = ("statistics", "flow", "md5")
+KINDS = ("statistics", "sketch", "flow", "md5")
 STEPS = 7
 
 

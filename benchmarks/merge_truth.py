@@ -24,6 +24,7 @@ from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.discover import discover
 from msprobe_builder.dump.names import Direction, Kind, format_name
+from msprobe_builder.facts.wording import tell
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.flow.wholes import whole_shapes
 from msprobe_builder.merge.ranks.layout import ParallelLayout, parse_layout
@@ -171,13 +172,13 @@ def _differences(
     recipes = {} if merged.provenance is None else merged.provenance.recipes
     shapes = int(merged.table.shape_id[row]), int(truth.table.shape_id[other])
     if shapes[0] < 0 <= shapes[1]:
-        yield "unknown shape", recipes.get(row, "")
+        yield "unknown shape", tell(recipes.get(row, ()))
     elif shapes[0] != shapes[1]:
         yield "other shape", f"{texts.values[shapes[0]]}, truth {texts.values[shapes[1]]}"
     expected = truth.table.statistics[:, other]
     if merged.table.missing[row] == 0b1111:
         if np.isfinite(expected).any():
-            yield "unknown", recipes.get(row, "")
+            yield "unknown", tell(recipes.get(row, ()))
         return
     own = merged.table.statistics[:, row]
     scale = np.abs(expected[np.isfinite(expected)]).max(initial=0.0)

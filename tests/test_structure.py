@@ -34,6 +34,7 @@ PARTS_MAY_IMPORT = {
         "facts": "",
         "base": "facts",
         "files": "base",
+        "sketch": "base files",
         "operators": "",
         "dump": "base files operators",
         "configuration": "facts base dump",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from msprobe_builder.facts.fact import decode
+from msprobe_builder.facts.fact import decode, is_encoded
 from msprobe_builder.facts.wording import ENGLISH, tell
 
 
@@ -16,5 +16,4 @@ def worded(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 def english(cell: Any) -> Any:
     """A cell, in words where it holds facts."""
-    is_facts = isinstance(cell, str) and cell.startswith('[{"code":')
-    return tell(decode(cell), ENGLISH) if is_facts else cell
+    return tell(decode(cell), ENGLISH) if isinstance(cell, str) and is_encoded(cell) else cell

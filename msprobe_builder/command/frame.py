@@ -14,6 +14,7 @@ from typing import Protocol
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.command.output import print_error
+from msprobe_builder.facts.wording import ENGLISH, LANGUAGES, speaking
 
 PROGRAM = "msprobe-build"
 EXIT_OK = 0
@@ -48,7 +49,7 @@ def run_command(command: Command, name: str, arguments: Sequence[str]) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names may hold any character
     try:
-        with _stoppable():
+        with _stoppable(), speaking(options.language or _language()):
             return command.run(options)
     except UsageError as error:
         return _fail(str(error), EXIT_USAGE)
@@ -71,7 +72,19 @@ def parser_of(command: Command, name: str) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     command.add_arguments(parser)
+    parser.add_argument(
+        "--language",
+        choices=LANGUAGES,
+        help="of what is printed and of reports; by default as LC_ALL, LC_MESSAGES or LANG say",
+    )
     return parser
+
+
+def _language() -> str:
+    """The language of the locale, if there are wordings in it."""
+    names = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+    locale = next(filter(None, names), "")
+    return next((one for one in LANGUAGES if locale.lower().startswith(one)), ENGLISH)
 
 
 def whole_number(low: int, high: int | None = None) -> _WholeNumber:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.printable import printable
-from msprobe_builder.facts.fact import Fact, plain
+from msprobe_builder.export.wrapped import titled
+from msprobe_builder.facts.fact import Fact, fact, plain
 from msprobe_builder.facts.wording import ENGLISH, tell
 
 if TYPE_CHECKING:
@@ -17,46 +18,77 @@ if TYPE_CHECKING:
     from msprobe_builder.pipeline.merged_export import ExportResult
 
 
+_GRADES = {
+    "ungraded": fact("grade.ungraded"),
+    "ok": fact("grade.ok"),
+    "slight": fact("grade.slight"),
+    "moderate": fact("grade.moderate"),
+    "serious": fact("grade.serious"),
+    "severe": fact("grade.severe"),
+    "unmatched": fact("grade.unmatched"),
+}
+_SIDES = {"npu": fact("side.npu"), "bench": fact("side.bench")}
+_SEVERITIES = {
+    "info": fact("label.info"),
+    "warning": fact("label.warning"),
+    "error": fact("label.error"),
+}
+
+
 def summary_lines(result: BuildResult) -> list[str]:
     """The summary as plain lines."""
     lines = []
     if result.is_comparison:
-        share = 100 * result.matched / max(result.npu_nodes, 1)
-        lines.append(f"Nodes     {result.npu_nodes:,} npu, {result.bench_nodes:,} bench")
-        of_bench = 100 * result.matched / max(result.bench_nodes, 1)
-        lines.append(
-            f"Matched   {result.matched:,} ({share:.1f} % of npu, {of_bench:.1f} % of bench)"
-        )
-        if result.alignment:
-            lines.append(f"Aligned   {printable(result.alignment)}")
+        numbers = {"npu": result.npu_nodes, "bench": result.bench_nodes}
+        lines.append(_line(fact("label.nodes"), fact("summary.nodes", **numbers)))
+        of_npu, of_bench = (f"{100 * result.matched / max(one, 1):.1f}" for one in numbers.values())
+        matched = fact("summary.matched", nodes=result.matched, npu=of_npu, bench=of_bench)
+        lines.append(_line(fact("label.matched"), matched))
+        if result.aligned:
+            lines.append(_line(fact("label.aligned"), printable(tell(result.aligned))))
         alone = result.bench_nodes - result.matched - result.bench_grouped
         if alone > 0:
-            nor = ", and belong to no group" if result.bench_grouped else ""
-            lines.append(f"Alone     {alone:,} bench nodes have no partner{nor}")
-        counts = [f"{name} {count:,}" for name, count in result.grades.items() if count]
-        lines.append(f"Grades    {', '.join(counts)}")
+            nor = fact("summary.no_group") if result.bench_grouped else None
+            lines.append(_line(fact("label.alone"), fact("summary.alone", nodes=alone, nor=nor)))
+        counts = [
+            fact("summary.grade", grade=_GRADES.get(name, name), nodes=count)
+            for name, count in result.grades.items()
+            if count
+        ]
+        lines.append(_line(fact("label.grades"), fact("alignment.several", clauses=counts)))
     else:
-        lines.append(f"Nodes     {result.npu_nodes:,}")
-    cost = [f"{result.seconds:.1f} s", f"{result.file_size / 2**20:,.1f} MB file"]
+        nodes = fact("summary.nodes_alone", nodes=result.npu_nodes)
+        lines.append(_line(fact("label.nodes"), nodes))
+    memory = None
     if result.peak_memory is not None:
-        cost.insert(1, f"{result.peak_memory / 2**20:,.0f} MB memory")
-    lines.append(f"Cost      {', '.join(cost)}")
+        memory = fact("summary.memory", memory=f"{result.peak_memory / 2**20:,.0f}")
+    size = f"{result.file_size / 2**20:,.1f}"
+    cost = fact("summary.cost", seconds=f"{result.seconds:.1f}", memory=memory, size=size)
+    lines.append(_line(fact("label.cost"), cost))
     lines += diagnostic_lines(result.diagnostics)
     if result.exported is not None:
-        lines.append(f"Dumps     {result.exported}")
-    lines.append(f"Written   {result.path}")
-    lines.append(
-        f"Look      tensorboard --logdir {shlex.quote(str(result.path.parent))} --bind_all"
-    )
-    lines.append("          (--bind_all lets everyone who reaches the port look and match)")
-    return lines
+        lines.append(_line(fact("label.dumps"), str(result.exported)))
+    folder = shlex.quote(str(result.path.parent))
+    return [
+        *lines,
+        _line(fact("label.written"), str(result.path)),
+        _line(fact("label.look"), f"tensorboard --logdir {folder} --bind_all"),
+        _line("", fact("summary.bind_all")),
+    ]
 
 
 def export_lines(result: ExportResult) -> list[str]:
     """The summary of an export without a database."""
-    counts = ", ".join(f"{count:,} {side}" for side, count in result.dumps.items())
-    lines = [f"Dumps     {counts}", f"Cost      {result.seconds:.1f} s"]
-    return [*lines, *diagnostic_lines(result.diagnostics), f"Written   {result.directory}"]
+    counts = [
+        fact("summary.dumps", count=count, side=_SIDES[side])
+        for side, count in result.dumps.items()
+    ]
+    return [
+        _line(fact("label.dumps"), fact("alignment.several", clauses=counts)),
+        _line(fact("label.cost"), fact("summary.seconds", seconds=f"{result.seconds:.1f}")),
+        *diagnostic_lines(result.diagnostics),
+        _line(fact("label.written"), str(result.directory)),
+    ]
 
 
 def diagnostic_lines(diagnostics: Sequence[Diagnostic]) -> list[str]:
@@ -67,19 +99,26 @@ def diagnostic_lines(diagnostics: Sequence[Diagnostic]) -> list[str]:
     lines = []
     for (severity, _, said, _), found in alike.items():
         total = sum(one.count for one in found)
-        count = f"{total:,} x " if total > 1 else ""
         subject = next((one.subject for one in found if one.subject), None)
-        example = f" First: {printable(subject)}" if subject else ""
-        lines.append(f"{severity.capitalize():<9} {count}{tell(said)}{_places(found)}{example}")
+        first = fact("summary.first", subject=printable(subject)) if subject else None
+        times = fact("summary.times", count=total) if total > 1 else None
+        note = fact("summary.note", times=times, said=said, places=_places(found), first=first)
+        lines.append(_line(_SEVERITIES.get(severity, severity), note))
     return lines
 
 
-def _places(found: Sequence[Diagnostic]) -> str:
+def _places(found: Sequence[Diagnostic]) -> Fact | None:
     """On how many ranks and in how many steps, where that is more than one."""
     ranks, steps = len({one.rank for one in found}), len({one.step for one in found})
+    if ranks > 1 and steps > 1:
+        return fact("summary.on_ranks_of_steps", ranks=ranks, steps=steps)
     if ranks > 1:
-        return f" On {ranks:,} ranks of {steps:,} steps." if steps > 1 else f" On {ranks:,} ranks."
-    return f" In {steps:,} steps." if steps > 1 else ""
+        return fact("summary.on_ranks", ranks=ranks)
+    return fact("summary.in_steps", steps=steps) if steps > 1 else None
+
+
+def _line(title: Fact | str, said: Fact | str) -> str:
+    return f"{titled(title)}{tell(said)}"
 
 
 def summary_json(result: BuildResult) -> str:
@@ -92,7 +131,8 @@ def summary_json(result: BuildResult) -> str:
             "matched": result.matched,
             "by_evidence": result.by_evidence,
             "bench_grouped": result.bench_grouped,
-            "alignment": result.alignment,
+            "alignment": tell(result.aligned, ENGLISH),
+            "alignment_facts": plain(result.aligned),
             "grades": result.grades,
             **_common(result),
             **({} if result.exported is None else {"exported": str(result.exported)}),

@@ -1,4 +1,4 @@
-"""What automatic matching did, in one sentence."""
+"""What automatic matching did."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable
 
-from msprobe_builder.base.counting import counted
 from msprobe_builder.database.read.alignment import read_alignment
+from msprobe_builder.facts.fact import Fact, fact
 
 _MOST = 0.9  # share of the modules that a common change of names holds for
 _SHOWN = 3  # names of wrappers that are named
@@ -15,30 +15,31 @@ _SHOWN = 3  # names of wrappers that are named
 Path = tuple[str, ...]
 
 
-def alignment_sentence(connection: sqlite3.Connection) -> str:
-    """How the names differ, how much was matched, and by what; empty where names were enough."""
+def told_of_alignment(connection: sqlite3.Connection) -> Fact | None:
+    """How the names differ, how much was matched, and by what; None where names were enough."""
     facts = read_alignment(connection)
     if not facts.by_evidence and not facts.groups:
-        return ""
-    counts = f"{100 * facts.matched / facts.nodes:.1f} % matched"
+        return None
+    counts = [fact("alignment.matched", share=f"{100 * facts.matched / facts.nodes:.1f}")]
     if facts.by_evidence:
-        counts += f", {facts.by_evidence:,} by evidence alone"
+        counts.append(fact("alignment.by_evidence", nodes=facts.by_evidence))
     if facts.groups:
-        counts += f", {facts.grouped:,} more in {counted(facts.groups, 'group')}"
-    return "; ".join([*filter(None, [_names(facts.modules)]), counts])
+        counts.append(fact("alignment.in_groups", nodes=facts.grouped, groups=facts.groups))
+    clauses = [
+        fact("alignment.several", clauses=one) for one in (_names(facts.modules), counts) if one
+    ]
+    return fact("alignment", clauses=clauses)
 
 
-def _names(modules: set[tuple[str, str]]) -> str:
+def _names(modules: set[tuple[str, str]]) -> list[Fact]:
     """How the names of matched modules differ; empty where they do not."""
     pairs = {(_split(own), _split(other)) for own, other in modules}
     paths = {(mine[0], theirs[0]) for mine, theirs in pairs}
     said = _in_front(paths) or _in_between(paths) or _attributes(paths)
     classes = {(mine[1], theirs[1]) for mine, theirs in pairs if mine[1] != theirs[1]}
     if classes:
-        said.append(
-            f"{len(classes):,} class{'es have' if len(classes) > 1 else ' has'} other names"
-        )
-    return ", ".join(said)
+        said.append(fact("alignment.classes", count=len(classes)))
+    return said
 
 
 def _split(stem: str) -> tuple[Path, str]:
@@ -47,9 +48,9 @@ def _split(stem: str) -> tuple[Path, str]:
     return tuple(parts[:-1]), parts[-1] if parts else ""
 
 
-def _in_front(paths: set[tuple[Path, Path]]) -> list[str]:
+def _in_front(paths: set[tuple[Path, Path]]) -> list[Fact]:
     """What all names of one side have in front of those of the other."""
-    for side, both in (("npu", paths), ("bench", {(one, other) for other, one in paths})):
+    for side, both in _both_ways(paths):
         front = Counter(
             long[: len(long) - len(short)]
             for long, short in both
@@ -58,14 +59,22 @@ def _in_front(paths: set[tuple[Path, Path]]) -> list[str]:
         if front:
             prefix, times = front.most_common(1)[0]
             if times >= _MOST * len(paths):
-                return [f"the {side} names have `{'.'.join(prefix)}.` in front"]
+                return [fact("alignment.in_front", side=side, prefix=".".join(prefix))]
     return []
 
 
-def _in_between(paths: set[tuple[Path, Path]]) -> list[str]:
+def _both_ways(paths: set[tuple[Path, Path]]) -> list[tuple[Fact, set[tuple[Path, Path]]]]:
+    """A side, and the paths with its own first."""
+    return [
+        (fact("side.npu"), paths),
+        (fact("side.bench"), {(one, other) for other, one in paths}),
+    ]
+
+
+def _in_between(paths: set[tuple[Path, Path]]) -> list[Fact]:
     """What the names of one side have that those of the other leave out."""
     said = []
-    for side, both in (("npu", paths), ("bench", {(one, other) for other, one in paths})):
+    for side, both in _both_ways(paths):
         more: Counter[str] = Counter()
         fitting = 0
         for long, short in both:
@@ -75,7 +84,7 @@ def _in_between(paths: set[tuple[Path, Path]]) -> list[str]:
                 more.update(set(left_out))
         if more and fitting >= _MOST * len(paths):
             names = [f"`{name}`" for name, _ in more.most_common(_SHOWN)]
-            said.append(f"the {side} names have {_listed(names)} in between")
+            said.append(fact("alignment.in_between", side=side, names=names))
     return said
 
 
@@ -91,15 +100,11 @@ def _left_out(long: Path, short: Path) -> list[str] | None:
     return None if rest else result
 
 
-def _attributes(paths: Iterable[tuple[Path, Path]]) -> list[str]:
+def _attributes(paths: Iterable[tuple[Path, Path]]) -> list[Fact]:
     """How many last parts of names differ."""
     differing = {
         (own[-1], other[-1]) for own, other in paths if own and other and own[-1] != other[-1]
     }
     if not differing:
         return []
-    return [f"{len(differing):,} attribute{'s have' if len(differing) > 1 else ' has'} other names"]
-
-
-def _listed(names: list[str]) -> str:
-    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
+    return [fact("alignment.attributes", count=len(differing))]

@@ -17,7 +17,8 @@ from msprobe_builder.export.report_content import Content, Finding
 from msprobe_builder.export.report_picture import picture
 from msprobe_builder.export.report_words import facts, metric_words, reason_words, side_words
 from msprobe_builder.export.verdict import older, outcome, size_fact
-from msprobe_builder.facts.wording import tell
+from msprobe_builder.facts.fact import decode
+from msprobe_builder.facts.wording import spoken, tell
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #1b1b1f; --soft: #55555e; --line: #c9c9d1; --back: #fff;
@@ -79,7 +80,7 @@ def page(name: str, content: Content) -> str:
     parts += ["<h2>Unmatched</h2>", _unmatched(content)]
     parts += ["<h2>What the build noticed</h2>", _diagnostics(content)]
     return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<!doctype html>\n<html lang="{spoken()}"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
         " style-src 'unsafe-inline'\">"
@@ -256,7 +257,7 @@ def _merged(finding: Finding) -> str:
     own = side_words(finding.side)
     sides = own, side_words(next(one for one in SIDES if one != finding.side))
     told = [
-        (side, one.name, one.recipe)
+        (side, one.name, tell(decode(one.recipe)))
         for row in finding.rows
         for side, one in zip(sides, (row.npu, row.bench), strict=True)
         if one is not None and one.recipe
@@ -317,7 +318,7 @@ def _unmatched(content: Content) -> str:
     listed = [
         (
             *(side_words(one.side), one.step, one.rank, one.name),
-            *(reason_words(one.reason), one.candidate, one.detail),
+            *(reason_words(one.reason), one.candidate, tell(decode(one.detail or ""))),
         )
         for one in content.unmatched
     ]

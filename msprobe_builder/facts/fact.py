@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 Argument: TypeAlias = "str | int | float | Fact | Sequence[Argument]"
 
-_DEEPEST = 8  # facts within facts of a file that is to be believed
+_DEEPEST = 24  # facts within facts of a file that is to be believed
 _CODE = re.compile(r"[a-z][a-z0-9_.]{0,99}")
 
 
@@ -75,9 +75,14 @@ def encode(facts: Fact | Iterable[Fact]) -> str:
     return json.dumps(plain(several), ensure_ascii=False, separators=(",", ":"))
 
 
+def is_encoded(stored: str) -> bool:
+    """Whether a text looks like facts as JSON."""
+    return stored.startswith('[{"code":')
+
+
 def decode(stored: str) -> Facts:
     """What :func:`encode` was given; any other text is a single fact that says it."""
-    if stored.startswith('[{"code":'):
+    if is_encoded(stored):
         with suppress(ValueError, RecursionError):
             return from_plain(json.loads(stored)) or from_plain(stored)
     return from_plain(stored)

@@ -33,6 +33,9 @@ FORMS = (
     "comma",
     "and",
     "ands",
+    "also",
+    "or",
+    "plus",
     "semicolon",
     "sentences",
 )

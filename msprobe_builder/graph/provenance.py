@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import Disagreement
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.fact import Fact, Facts, fact
 from msprobe_builder.facts.words import statistics
 from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.parameter_table import ParameterTable
@@ -114,9 +114,9 @@ class Provenance:
     counts the replicas that the run has.
     """
 
-    recipes: dict[int, str] = field(default_factory=dict)
+    recipes: dict[int, Facts] = field(default_factory=dict)
     assemblies: dict[int, Assembly] = field(default_factory=dict)
-    unknown: dict[int, str] = field(default_factory=dict)
+    unknown: dict[int, Fact] = field(default_factory=dict)
     apart: dict[int, tuple[Apart, ...]] = field(default_factory=dict)
     shares: dict[int, Shares] = field(default_factory=dict)
     numbers: dict[int, Numbers] = field(default_factory=dict)
@@ -126,12 +126,12 @@ class Provenance:
     origins: list[tuple[int, ...]] = field(default_factory=list)
     replicas: int = 1
 
-    def without(self, rows: Iterable[int], why: str) -> Provenance:
+    def without(self, rows: Iterable[int], why: Fact) -> Provenance:
         """The same with the given rows unknown, for a reason that is their recipe as well."""
         lost = dict.fromkeys(rows, why)
         return replace(
             self,
-            recipes=self.recipes | dict.fromkeys(lost, f"{why}: unknown"),
+            recipes=self.recipes | dict.fromkeys(lost, (fact("recipe.unknown", why=why),)),
             assemblies={row: one for row, one in self.assemblies.items() if row not in lost},
             unknown=self.unknown | lost,
             apart={row: one for row, one in self.apart.items() if row not in lost},

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.codes import Reason
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Kind
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.match.details import Ancestors, differences, other_class
 from msprobe_builder.match.exact import same_path
 from msprobe_builder.match.hashing import Keys, mixed
@@ -146,12 +147,12 @@ def _about_collections(view: View, nodes: Int, reason: Int, candidate: Int) -> N
 
 def _details(
     view: View, nodes: Int, reasons: Int, candidates: Int, texts: Texts
-) -> list[str | None]:
-    result: list[str | None] = [None] * len(nodes)
+) -> list[Fact | None]:
+    result: list[Fact | None] = [None] * len(nodes)
     near = np.flatnonzero(candidates >= 0)
     parameters = differences(view, nodes[near], candidates[near], texts)
-    for place, text in zip(near.tolist(), parameters, strict=True):
-        result[place] = text
+    for place, told in zip(near.tolist(), parameters, strict=True):
+        result[place] = told
     ancestors = Ancestors(view)
     for place in np.flatnonzero(reasons == Reason.OTHER_PARENT).tolist():
         result[place] = ancestors.difference(int(nodes[place]), int(candidates[place]))
@@ -159,13 +160,16 @@ def _details(
         result[place] = other_class(view, int(nodes[place]), int(candidates[place]))
     for place in np.flatnonzero(reasons == Reason.PARTNER_TAKEN).tolist():
         taker = view.back[candidates[place]]
-        result[place] = f"matched with {view.own.tree.names[taker]}" if taker >= 0 else None
-    for place, text in _call_numbers(view, nodes, reasons):
-        result[place] = text
+        if taker >= 0:
+            result[place] = fact("detail.matched_with", name=view.own.tree.names[taker])
+        else:
+            result[place] = None
+    for place, told in _call_numbers(view, nodes, reasons):
+        result[place] = told
     return result
 
 
-def _call_numbers(view: View, nodes: Int, reasons: Int) -> list[tuple[int, str]]:
+def _call_numbers(view: View, nodes: Int, reasons: Int) -> list[tuple[int, Fact]]:
     """How often calls are made on the two sides, for those made too often on the own one."""
     places = np.flatnonzero(reasons == Reason.EXTRA_CALL)
     if not len(places):
@@ -175,7 +179,7 @@ def _call_numbers(view: View, nodes: Int, reasons: Int) -> list[tuple[int, str]]
     here = _times(mixed(view.own.host, view.operation), mixed(host, view.operation[extra]))
     there = _times(_operations_inside(view), mixed(view.partner[host], view.operation[extra]))
     return [
-        (place, f"{mine} such calls in the module against {theirs}")
+        (place, fact("detail.calls", own=mine, theirs=theirs))
         for place, mine, theirs in zip(places.tolist(), here.tolist(), there.tolist(), strict=True)
     ]
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.facts.fact import Fact
+
 Int = NDArray[np.int64]
 
 
@@ -31,7 +33,7 @@ class Unmatched:
     node: Int
     reason: Int
     candidate: Int
-    detail: list[str | None]
+    detail: list[Fact | None]
 
 
 @dataclass(frozen=True)

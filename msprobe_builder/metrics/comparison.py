@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.metrics.pairing import Pairs
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class RealData:
     """Errors from the tensors themselves; a note says of a pair without them why there are none."""
 
     metrics: dict[str, Metric]
-    notes: dict[int, str]  # by position among the pairs
+    notes: dict[int, Fact]  # by position among the pairs
     diagnostics: list[Diagnostic]
     apart: tuple[dict[int, list[Copy]], dict[int, list[Copy]]]  # by side and row
 
@@ -46,4 +47,22 @@ class Comparisons:
     error: Float  # 0…1, NaN where the pair says nothing
     requires_grad_equal: NDArray[np.int8]  # -1 unknown, 0, 1
     md5_equal: NDArray[np.int8] | None = None  # -1 unknown, 0, 1
-    notes: dict[int, str] = field(default_factory=dict)  # by position among the pairs
+    notes: dict[int, Fact] = field(default_factory=dict)  # by position among the pairs
+
+
+_KINDS = {
+    "missing": fact("pair.missing"),
+    "unsaved": fact("pair.unsaved"),
+    "denied": fact("pair.denied"),
+    "refused": fact("pair.refused"),
+    "unreadable": fact("pair.unreadable"),
+    "shape": fact("pair.shape"),
+    "unmerged": fact("pair.unmerged"),
+}
+_SIDES = fact("pair.npu"), fact("pair.bench")
+
+
+def not_compared(kind: str, side: int | None, reason: Fact | str) -> Fact:
+    """Why a pair was not compared; ``side`` is where the reason lies, None for both."""
+    where = None if side is None else _SIDES[side]
+    return fact("pair.not_compared", kind=_KINDS[kind], side=where, reason=reason)

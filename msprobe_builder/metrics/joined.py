@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.assembly import Assembly, TensorFile, joined_shape
 from msprobe_builder.graph.side import Side
 from msprobe_builder.metrics.tensor_file import (
@@ -87,7 +88,7 @@ def open_row(side: Side, row: int) -> list[Readable]:
     if assembly is None:
         reason = side.provenance.unknown.get(row)
         if reason is None:
-            raise TensorFileError("unsaved", "dump.json names no file")
+            raise TensorFileError("unsaved", fact("file.not_named"))
         raise TensorFileError("unmerged", reason)
     return [open_assembly(one) for one in in_each_order(assembly)]
 
@@ -139,7 +140,7 @@ def join(parts: Sequence[Readable], assembly: Assembly) -> Readable:
     shape = joined_shape([part.shape for part in parts], assembly)
     if shape is None or assembly.dimension is None:
         shown = ", ".join(str(list(part.shape)) for part in parts)
-        raise TensorFileError("shape", f"the parts {shown} do not fit together")
+        raise TensorFileError("shape", fact("file.parts", parts=shown))
     axis, outer = assembly.dimension, assembly.outer
     contents = [_content(part) for part in parts]
     if outer > 1:

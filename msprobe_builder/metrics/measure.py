@@ -15,7 +15,7 @@ from msprobe_builder.base.options import CPU
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
-from msprobe_builder.facts.fact import fact
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.graph.calls import count_gradients_otherwise
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Provenance
@@ -24,7 +24,7 @@ from msprobe_builder.match.matching import Matching
 from msprobe_builder.metrics.across_frameworks import across_frameworks, pair_sides
 from msprobe_builder.metrics.apart import apart_errors, with_copies_apart, with_suspects
 from msprobe_builder.metrics.checksum import equal_checksums
-from msprobe_builder.metrics.comparison import Comparisons, Metric, RealData
+from msprobe_builder.metrics.comparison import Comparisons, Metric, RealData, not_compared
 from msprobe_builder.metrics.grading import (
     PROFILES,
     Evidence,
@@ -49,7 +49,7 @@ Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 
-_UNWRITTEN = "unwritten: nobody has written to this memory; what it holds differs by chance"
+_UNWRITTEN = fact("pair.unwritten")
 _ALIKE = 0.999  # share of a weight's elements that equal runs have within 1/1000
 
 
@@ -239,14 +239,14 @@ def _with_numbers(
     return replace(evidence, row=row, error=np.r_[evidence.error, error])
 
 
-def _unmerged(npu: Side, bench: Side, pairs: Pairs) -> dict[int, str]:
+def _unmerged(npu: Side, bench: Side, pairs: Pairs) -> dict[int, Fact]:
     """Why pairs cannot be compared of which a merge of ranks left open too much, by position."""
     found = {}
-    for name, side, rows in (("bench", bench, pairs.bench), ("npu", npu, pairs.npu)):
+    for number, side, rows in ((1, bench, pairs.bench), (0, npu, pairs.npu)):
         unknown = side.provenance.unknown if side.provenance is not None else {}
         for position, row in enumerate(rows.tolist() if unknown else ()):
             if row in unknown:
-                found[position] = f"unmerged: {name}, {unknown[row]}"
+                found[position] = not_compared("unmerged", number, unknown[row])
     return found
 
 

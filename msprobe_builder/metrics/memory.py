@@ -19,8 +19,9 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.producers import producers
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.metrics.tolerance import FIRST_OPERANDS, overwrites, unread_operands
+from msprobe_builder.metrics.tolerance import FIRST_OPERANDS, unread_operands
 from msprobe_builder.operators import questions
+from msprobe_builder.operators.table import overwrites
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]

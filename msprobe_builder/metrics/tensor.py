@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from msprobe_builder.base.codes import TENSOR_METRICS
 from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.base.options import CPU
-from msprobe_builder.facts.fact import fact
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.graph.side import Side
-from msprobe_builder.metrics.comparison import Metric, RealData
+from msprobe_builder.metrics.comparison import Metric, RealData, not_compared
 from msprobe_builder.metrics.device import Computer, computer
 from msprobe_builder.metrics.elementwise import TensorErrors, tensor_errors
 from msprobe_builder.metrics.joined import Readable, file_names, open_row
@@ -36,15 +36,20 @@ _MESSAGES = {
     "unmerged": fact("note.tensor_unmerged"),
 }
 # A tensor whose order of elements is not known was compared in each order that it may have.
-_ANY_ORDER = "order: the elements may be ordered in several ways; this is the way that agrees best"
+_ANY_ORDER = fact("pair.order")
 
 
 @dataclass(frozen=True)
 class _Problem:
     code: str
     subject: str
-    reason: str
+    reason: Fact | str
     side: int | None
+
+    @property
+    def note(self) -> Fact:
+        """Why the pair was not compared."""
+        return not_compared(self.code, self.side, self.reason)
 
 
 def compare_real_data(
@@ -85,7 +90,7 @@ def compare_real_data(
             name: Metric(row, known) for name, row in zip(TENSOR_METRICS, values, strict=True)
         },
         notes=dict.fromkeys(any_order, _ANY_ORDER)
-        | {position: f"{problem.code}: {problem.reason}" for position, problem in problems.items()},
+        | {position: problem.note for position, problem in problems.items()},
         diagnostics=_diagnostics(problems[position] for position in sorted(problems))
         + _drift((npu, bench), apart),
         apart=apart,
@@ -122,11 +127,10 @@ def _compare(
         try:
             opened.append(open_row(side, row))
         except TensorFileError as error:
-            side_name = "npu" if number == 0 else "bench"
-            return _Problem(error.code, _subject(side, row), f"{side_name}, {error.reason}", number)
+            return _Problem(error.code, _subject(side, row), error.reason, number)
     n, b = opened[0][0], opened[1][0]
     if n.shape != b.shape:
-        reason = f"{list(n.shape)} and {list(b.shape)}"
+        reason = fact("pair.shapes", npu=str(list(n.shape)), bench=str(list(b.shape)))
         return _Problem("shape", _subject(npu, npu_row), reason, None)
     orders = [(one, other) for one in opened[0] for other in opened[1]]
     try:

@@ -24,6 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.wording import ENGLISH, tell
 from msprobe_builder.metrics.tensor_store import stored_tensor
 from msprobe_builder.metrics.torch_archive import is_compressed, is_whole, plain_tensor
 
@@ -42,8 +44,8 @@ class TensorFileError(Exception):
     """Why a tensor cannot be compared; ``code`` is one of missing, unsaved, denied,
     refused, unreadable, and for merged tensors of unmerged and shape."""
 
-    def __init__(self, code: str, reason: str) -> None:
-        super().__init__(reason)
+    def __init__(self, code: str, reason: Fact) -> None:
+        super().__init__(tell(reason, ENGLISH))
         self.code = code
         self.reason = reason
 
@@ -110,19 +112,21 @@ def open_tensor(directory: Path | None, name: str | None) -> StoredTensor:
         return stored
     path = path_of(directory, name)
     if path.suffix not in (".pt", ".npy"):
-        raise TensorFileError("refused", f"{name!r} is neither .pt nor .npy")
+        raise TensorFileError("refused", fact("file.other_suffix", name=repr(name)))
     try:
         return _open_pt(path) if path.suffix == ".pt" else _open_npy(path)
     except TensorFileError:
         raise
     except PermissionError as error:
-        raise TensorFileError("denied", f"{name} may not be read") from error
+        raise TensorFileError("denied", fact("file.denied", name=name)) from error
     except Exception as error:  # a damaged or hostile file may raise anything
         text = " ".join(str(error).split())[:200]
         if "weights_only" in text:  # torch's advice is to trust the file
-            reason = f"{name} is damaged or holds more than a tensor"
+            reason = fact("file.damaged", name=name)
             raise TensorFileError("unreadable", reason) from error
-        raise TensorFileError("unreadable", f"{name}: {type(error).__name__} {text}") from error
+        raise TensorFileError(
+            "unreadable", fact("file.error", name=name, error=f"{type(error).__name__} {text}")
+        ) from error
 
 
 def is_stored(directory: Path | None, name: str | None) -> bool:
@@ -145,31 +149,33 @@ def _open_stored(directory: Path | None, name: str | None) -> StoredTensor | Non
         content = torch.from_numpy(np.array(numbers)).view(getattr(torch, kind))
         return StoredTensor(numbers.shape, content)
     except PermissionError as error:
-        raise TensorFileError("denied", f"{name} may not be read") from error
+        raise TensorFileError("denied", fact("file.denied", name=name)) from error
     except Exception as error:  # a damaged or hostile file may raise anything
         text = " ".join(str(error).split())[:200]
-        raise TensorFileError("unreadable", f"{name}: {type(error).__name__} {text}") from error
+        raise TensorFileError(
+            "unreadable", fact("file.error", name=name, error=f"{type(error).__name__} {text}")
+        ) from error
 
 
 def path_of(directory: Path | None, name: str | None) -> Path:
     """The regular file ``name`` inside dump_tensor_data; TensorFileError when it is none."""
     if directory is None:
-        raise TensorFileError("missing", "the dump has no dump_tensor_data")
+        raise TensorFileError("missing", fact("file.no_folder"))
     if name is None:
-        raise TensorFileError("unsaved", "dump.json names no file")
+        raise TensorFileError("unsaved", fact("file.not_named"))
     if name in ("", ".", "..") or re.search(r"[/\\\0]", name):
-        raise TensorFileError("refused", f"{name!r} is no plain file name")
+        raise TensorFileError("refused", fact("file.no_plain_name", name=repr(name)))
     try:
         path = (directory / name).resolve(strict=True)
         mode = path.stat().st_mode
     except PermissionError as error:
-        raise TensorFileError("denied", f"{name} may not be read") from error
+        raise TensorFileError("denied", fact("file.denied", name=name)) from error
     except (OSError, ValueError, RuntimeError) as error:  # a loop of links is a RuntimeError
-        raise TensorFileError("missing", f"{name} cannot be opened") from error
+        raise TensorFileError("missing", fact("file.cannot_be_opened", name=name)) from error
     if not path.is_relative_to(directory.resolve()):
-        raise TensorFileError("refused", f"{name} is a link out of dump_tensor_data")
+        raise TensorFileError("refused", fact("file.link", name=name))
     if not stat.S_ISREG(mode):
-        raise TensorFileError("refused", f"{name} is no regular file")
+        raise TensorFileError("refused", fact("file.not_regular", name=name))
     return path
 
 
@@ -182,7 +188,7 @@ def _open_npy(path: Path) -> StoredTensor:
 def _wide(dtype: np.dtype[Any]) -> type[np.generic]:
     wide = {"b": np.int64, "i": np.int64, "u": np.uint64, "f": np.float64, "c": np.complex128}
     if dtype.kind not in wide:
-        raise TensorFileError("unreadable", f"elements of type {dtype} are no numbers")
+        raise TensorFileError("unreadable", fact("file.no_numbers", dtype=str(dtype)))
     return wide[dtype.kind]
 
 
@@ -193,7 +199,7 @@ def _open_pt(path: Path) -> StoredTensor:
         if plain is not None:
             return StoredTensor(plain.shape, plain)
         if is_compressed(path):
-            reason = f"{path.name} is compressed inside, as torch.save writes no file"
+            reason = fact("file.compressed", name=path.name)
             raise TensorFileError("unreadable", reason)
     torch = _torch()
     try:
@@ -203,12 +209,12 @@ def _open_pt(path: Path) -> StoredTensor:
             raise
         content = torch.load(path, map_location="cpu", weights_only=True)
     if not isinstance(content, torch.Tensor):
-        raise TensorFileError("unreadable", f"{path.name} holds no tensor")
+        raise TensorFileError("unreadable", fact("file.no_tensor", name=path.name))
     content = content.detach()
     if content.layout is not torch.strided or content.is_quantized or content.is_meta:
-        raise TensorFileError("unreadable", f"{path.name} holds no dense tensor")
+        raise TensorFileError("unreadable", fact("file.not_dense", name=path.name))
     if content.numel() * content.element_size() > content.untyped_storage().nbytes():
-        raise TensorFileError("unreadable", f"{path.name} claims more elements than it holds")
+        raise TensorFileError("unreadable", fact("file.too_few", name=path.name))
     _widened(content.new_empty(0))  # fails when the dtype holds no numbers
     shape = tuple(content.shape)
     if content.dtype in (torch.float32, torch.float64) and not content.is_neg():
@@ -220,7 +226,7 @@ def _require_checksums(path: Path) -> None:
     """Compare the checksums that torch wrote and does not check itself."""
     status = path.stat()
     if not _is_whole(path, status.st_size, status.st_mtime_ns):
-        raise TensorFileError("unreadable", f"{path.name} is damaged: its checksum is wrong")
+        raise TensorFileError("unreadable", fact("file.checksum", name=path.name))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -13,20 +13,12 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.link.signatures import Binding, Pattern, function_of
-from msprobe_builder.operators.operator import Kind as OperatorKind
 from msprobe_builder.operators.questions import is_uninitialised
-from msprobe_builder.operators.table import is_in_place, operator_of
+from msprobe_builder.operators.table import overwrites
 
 Bool = NDArray[np.bool_]
 
 FIRST_OPERANDS = ("input.0", "input.input", "input.self")
-
-
-def overwrites(stem: str) -> bool:
-    """Whether a call overwrites the tensor that it is called on, and reads nothing of it."""
-    operator = operator_of(stem)
-    is_drawn = operator.kind is OperatorKind.DRAW and operator.always_draws
-    return is_in_place(stem) and (is_drawn or operator.kind is OperatorKind.FILL)
 
 
 def meaningless_rows(tree: Tree, table: ParameterTable, texts: Texts, rank: int) -> Bool:

@@ -70,6 +70,13 @@ def is_in_place(stem: str) -> bool:
     return name.endswith("_") and bool(name.strip("_"))
 
 
+def overwrites(stem: str) -> bool:
+    """Whether a call overwrites the tensor that it is called on, and reads nothing of it."""
+    operator = operator_of(stem)
+    is_drawn = operator.kind is Kind.DRAW and operator.always_draws
+    return is_in_place(stem) and (is_drawn or operator.kind is Kind.FILL)
+
+
 def paired_name(stem: str) -> str:
     """What two libraries have for each other counts as one: ``relu6`` and ``relu``."""
     operator = operator_of(stem)

@@ -25,6 +25,8 @@ from msprobe_builder.base.publish import (
 )
 from msprobe_builder.dump.discover import DumpTree, discover
 from msprobe_builder.dump.source import Place
+from msprobe_builder.facts.fact import Facts
+from msprobe_builder.facts.wording import tell
 from msprobe_builder.match.choose import check_files, unused_pairs
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.config import BuildConfig
@@ -52,7 +54,7 @@ class BuildResult:
     matched: int
     by_evidence: int  # of these, those that were not matched by a rule or a person
     bench_grouped: int  # bench nodes without a partner that are compared as part of a group
-    alignment: str  # one sentence on what automatic matching did; empty where it did nothing
+    aligned: Facts  # what automatic matching did; empty where it did nothing
     grades: dict[str, int]  # npu nodes per grade
     diagnostics: list[Diagnostic]
     failed: list[tuple[Place, str]]  # steps and ranks left out, with the reason
@@ -60,6 +62,11 @@ class BuildResult:
     peak_memory: int | None  # bytes, of the largest process; None where that is not told
     file_size: int  # bytes
     exported: Path | None = None  # where the merged models were written as dumps
+
+    @property
+    def alignment(self) -> str:
+        """What automatic matching did, in words."""
+        return tell(self.aligned)
 
     @property
     def is_comparison(self) -> bool:
@@ -182,7 +189,7 @@ def build(
         matched=counted.matched,
         by_evidence=counted.by_evidence,
         bench_grouped=counted.bench_grouped,
-        alignment=counted.alignment,
+        aligned=counted.aligned,
         grades=counted.grades,
     )
 

@@ -20,7 +20,8 @@ from msprobe_builder.database.write.configuration import write_configuration
 from msprobe_builder.database.write.gather import Gatherer, finishing, task_of_shard
 from msprobe_builder.database.write.pair import write_diagnostics, write_meta
 from msprobe_builder.dump.source import Dumps
-from msprobe_builder.export.alignment import alignment_sentence
+from msprobe_builder.export.alignment import told_of_alignment
+from msprobe_builder.facts.fact import encode
 from msprobe_builder.pipeline.across import link_communication, settle_verdict
 from msprobe_builder.pipeline.config import BuildConfig
 from msprobe_builder.pipeline.early import Joined
@@ -112,6 +113,7 @@ def shown_options(config: BuildConfig) -> str:
 def _facts(connection: sqlite3.Connection, config: BuildConfig) -> dict[str, str | None]:
     """What meta says of the build."""
     codes = {one.code for one in read_diagnostics(connection)}
+    aligned = told_of_alignment(connection)
     return {
         "kind": "build" if config.bench_path is None else "compare",
         "npu_path": named(config.npu_path),
@@ -122,7 +124,7 @@ def _facts(connection: sqlite3.Connection, config: BuildConfig) -> dict[str, str
         "overflow_checked": str(int(config.options.overflow_check)),
         "options": shown_options(config),
         "complete": str(int(not codes & {"rank_failed", "missing_rank"})),
-        "alignment": alignment_sentence(connection) or None,
+        "alignment": None if aligned is None else encode(aligned),
     }
 
 

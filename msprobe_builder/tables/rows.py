@@ -12,6 +12,8 @@ from msprobe_builder.base.codes import METRICS, Section
 from msprobe_builder.database.read.executed import Call
 from msprobe_builder.database.read.parameters import Comparison, Parameter, ParameterRow
 from msprobe_builder.dump.task import Task
+from msprobe_builder.facts.fact import decode
+from msprobe_builder.facts.wording import tell
 from msprobe_builder.tables import columns as names
 from msprobe_builder.tables import saved_values
 from msprobe_builder.tables.columns import Columns
@@ -101,7 +103,7 @@ def _row(call: Call, pair: ParameterRow, task: Task) -> Row:
         row.overflows = any(
             value is not None and not isfinite(value) for value in npu.statistics[:2]
         )
-    message = "" if comparison is None else comparison.note
+    message = "" if comparison is None else tell(decode(comparison.note))
     if task is Task.TENSOR:
         errors, verdict, message = _data(row, pair, message)
     else:

@@ -23,8 +23,8 @@ WHOLE_TRAINING = {GRADIENTS, MONITOR}  # tasks of which start() and stop() bound
 LEVELS = ("L0", "L1", "mix", "debug")
 DATA_MODES = ("all", "forward", "backward", "input", "output")
 LAYOUTS = ("one_file", "files")
-STATISTICS, MD5, XOR = "statistics", "md5", "xor"
-SUMMARY_MODES = (STATISTICS, MD5, XOR)
+STATISTICS, MD5, XOR, SKETCH = "statistics", "md5", "xor", "sketch"
+SUMMARY_MODES = (STATISTICS, MD5, XOR, SKETCH)
 
 _COMMON_KEYS = {
     "task", "dump_path", "rank", "step", "level", "async_dump", "precision", "enable_dataloader",
@@ -154,6 +154,8 @@ def parse_config(content: Mapping[str, Any]) -> Config:
         monitor=_monitor(content, task),
     )
     _check_scope(config)
+    if config.summary_mode == SKETCH and level == "debug":
+        raise CollectorError("summary_mode sketch works at level L0, L1 or mix, not at debug.")
     if config.flow and level == "debug":
         raise CollectorError("flow works at level L0, L1 or mix, not at debug; leave it out.")
     return config

@@ -35,7 +35,6 @@ class Api:
     exposes: bool = False  # others may write to its result
 
 
-_HOOKS = frozenset({"register_hook"})
 _IGNORED_NAMESPACES = frozenset({"profiler", "prim", "inductor"})
 _METHOD_TYPES = (
     types.FunctionType,
@@ -58,7 +57,7 @@ def describe_function(function: Any) -> Api:
     name = label.partition(".")[2]
     prefix = label.partition(".")[0]
     action = Action.RECORD
-    if name in _HOOKS:
+    if name in names_with("hooks"):
         action = Action.HOOK
     elif name in names_with("describes") or not prefix:
         action = Action.IGNORE

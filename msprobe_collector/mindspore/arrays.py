@@ -34,6 +34,7 @@ class Arrays(NestedDescriber):
         self._with_words = measures and summary_mode == XOR
         self._measures = measures
         self._files = files
+        self.sketches = None
         self.estimate = False  # count what would be saved instead of saving it
         self.described_bytes = 0
 

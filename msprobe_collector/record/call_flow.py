@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
 
 from msprobe_builder.dump.flow_layout import Maker, Mark, Place
+from msprobe_builder.operators.questions import is_uninitialised, one_of
+from msprobe_builder.operators.table import is_in_place, operator_of, overwrites
 from msprobe_collector.record.calls import Call
 from msprobe_collector.record.flow import FlowRows
 from msprobe_collector.record.gradient_flow import GradientFlow
@@ -20,25 +23,6 @@ from msprobe_collector.record.layouts import Layout
 from msprobe_collector.record.memories import Looked, Memories, counter_of, layout_of
 from msprobe_collector.record.origins import Found, Origin, Row
 
-# What hands out memory that nobody has written.
-_EMPTY = frozenset(
-    """
-    empty empty_like empty_strided empty_permuted empty_quantized new_empty new_empty_strided
-    """.split()
-)
-# Of these no number of the arguments goes into the result.
-_READ_NOTHING = _EMPTY | frozenset(
-    """
-    zeros_like ones_like full_like rand_like randn_like randint_like new_zeros new_ones new_full
-    """.split()
-)
-# They overwrite all of the first argument without reading it.
-_OVERWRITE = frozenset(
-    """
-    fill_ zero_ copy_ normal_ uniform_ random_ bernoulli_ exponential_ cauchy_ geometric_
-    log_normal_
-    """.split()
-)
 # What they write to without counting it: names and places of these arguments, and of the flag that
 # they do it by.
 _UNCOUNTED = {
@@ -53,7 +37,7 @@ _FUSED = {
     "_fused_adagrad_": (0, 2),
 }
 # Communication that writes nothing here; any other writes its first argument, gather its second.
-_SEND = frozenset({"send", "isend"})
+_SENDS = one_of("send")
 _UNWRITTEN = int(Mark.UNINITIALISED | Mark.FROM_UNINITIALISED)
 _IN_PLACE = int(Mark.IN_PLACE)
 _UNINITIALISED, _FROM_UNINITIALISED = int(Mark.UNINITIALISED), int(Mark.FROM_UNINITIALISED)
@@ -62,13 +46,13 @@ _UNINITIALISED, _FROM_UNINITIALISED = int(Mark.UNINITIALISED), int(Mark.FROM_UNI
 class CallFlow:
     """What is known of a call that was entered."""
 
-    __slots__ = ("has_written", "is_computed", "looked", "name", "region", "rows", "tensors")
+    __slots__ = ("has_written", "is_computed", "looked", "region", "rows", "stem", "tensors")
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
         self.tensors: Sequence[Any] = ()  # what an API was given
         self.looked: Sequence[Looked] = ()  # what was known of each of them
-        self.name = ""  # of the operator; of a module none
+        self.stem = ""  # ``Tensor.add_`` of ``Tensor.add_.0.forward``; of a module none
         self.has_written: Sequence[int] = ()  # positions that a communication writes
         self.region: Layout | None = None  # of the first tensor that the call writes
         self.is_computed = False  # from memory that nobody has written
@@ -103,7 +87,8 @@ class TorchFlow:
         flow.rows = [(0, position, one[0]) for position, one in enumerate(looked)]
         if call.path:
             return flow
-        name = flow.name = _operator(call.forward_name)
+        flow.stem = call.forward_name.rsplit(".", 2)[0]
+        name = flow.stem.rpartition(".")[2]
         if not inputs:
             return flow
         flow.tensors = inputs
@@ -118,31 +103,16 @@ class TorchFlow:
             places = _FUSED[name] if kwargs.get("grad_scale") is None else (*_FUSED[name], 1)
             flow.has_written = _tensors_at(places, args)
         for one in looked:
-            if one[0].marks & _UNWRITTEN and name not in _READ_NOTHING:
-                flow.is_computed = self._computes(flow, name, inputs, kwargs)
+            if one[0].marks & _UNWRITTEN and not _reads_nothing(flow.stem):
+                flow.is_computed = _computes(flow, inputs, kwargs)
                 break
         return flow
-
-    def _computes(
-        self, flow: CallFlow, name: str, inputs: Sequence[torch.Tensor], kwargs: dict[str, Any]
-    ) -> bool:
-        """Whether the call reads memory that nobody has written, not only writes to it."""
-        ignored = set(flow.has_written)
-        if name in _OVERWRITE or flow.region is not None:
-            ignored.add(0)
-        if "out" in kwargs:
-            results: list[torch.Tensor] = []
-            collect_tensors(kwargs["out"], results)
-            ignored |= {n for n, one in enumerate(inputs) if any(one is r for r in results)}
-        return any(
-            one[0].marks & _UNWRITTEN for n, one in enumerate(flow.looked) if n not in ignored
-        )
 
     def leave(self, flow: CallFlow, call: Call, outputs: Sequence[torch.Tensor]) -> None:
         """What the call wrote and put out."""
         name, memories = call.forward_name, self._memories
         marks = _FROM_UNINITIALISED if flow.is_computed else 0
-        if flow.name in _EMPTY:
+        if flow.stem and _hands_out_memory(flow.stem):
             marks = _UNINITIALISED
         with self._lock:
             written = self._written(flow, name, outputs, marks)
@@ -220,9 +190,27 @@ class TorchFlow:
             self.end_window()
 
 
-def _operator(name: str) -> str:
-    """``add_`` of ``Tensor.add_.0.forward``."""
-    return name.rsplit(".", 3)[-3] if name.count(".") >= 3 else name
+@cache
+def _hands_out_memory(stem: str) -> bool:
+    """Whether it puts out memory that nobody has written."""
+    return is_uninitialised(operator_of(stem)) and not is_in_place(stem)
+
+
+def _reads_nothing(stem: str) -> bool:
+    """Whether no number of its arguments goes into its result."""
+    return _hands_out_memory(stem) or "reads_nothing" in operator_of(stem).traits
+
+
+def _computes(flow: CallFlow, inputs: Sequence[torch.Tensor], kwargs: dict[str, Any]) -> bool:
+    """Whether the call reads memory that nobody has written, not only writes to it."""
+    ignored = set(flow.has_written)
+    if overwrites(flow.stem) or flow.region is not None:
+        ignored.add(0)
+    if "out" in kwargs:
+        results: list[torch.Tensor] = []
+        collect_tensors(kwargs["out"], results)
+        ignored |= {n for n, one in enumerate(inputs) if any(one is r for r in results)}
+    return any(one[0].marks & _UNWRITTEN for n, one in enumerate(flow.looked) if n not in ignored)
 
 
 def _region(args: Sequence[Any]) -> Layout | None:
@@ -255,7 +243,7 @@ def _uncounted(
 def _written_by(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[int]:
     """Positions among the tensors of a communication that it writes."""
     values = [*args, *kwargs.values()]
-    if name in _SEND or not values:
+    if not values or _SENDS(operator_of(f"Distributed.{name}")):
         return ()
     if name == "batch_isend_irecv":
         operations = [getattr(one.op, "__name__", "") for one in values[0]]

@@ -42,11 +42,25 @@ class Files(Protocol):
     def close(self) -> None: ...
 
 
+class SketchRows(Protocol):
+    """The sketches of a step, numbered from 0."""
+
+    def take(self) -> Any:
+        """The rows of ``sketch.bin``, an array, that came since the last call."""
+
+    def end_step(self) -> None:
+        """Number from 0 again."""
+
+
 class Describer(Protocol):
     """Turns values into records; all but ``settle`` are called inside ``unseen``."""
 
     estimate: bool
     described_bytes: int
+
+    @property
+    def sketches(self) -> SketchRows | None:
+        """None where none are asked for."""
 
     @property
     def is_settled(self) -> bool:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from msprobe_collector.config.settings import MD5, XOR
+from msprobe_builder.sketch.layout import NO_ROW
+from msprobe_collector.config.settings import MD5, SKETCH, XOR
 from msprobe_collector.record.checksums import checksum, words_joined
 from msprobe_collector.record.device_rows import DeviceRows, Row
 from msprobe_collector.record.framework import Item
@@ -20,6 +21,7 @@ from msprobe_collector.record.plain_values import (
     group_ranks,
     is_p2p,
 )
+from msprobe_collector.record.sketches import Sketches
 from msprobe_collector.record.statistics import (
     FIELDS,
     SHORT,
@@ -79,6 +81,7 @@ class Items(NestedDescriber):
         self._identifies = self._with_checksum or self._with_words or files.one_file
         self._stored: dict[int, tuple[Item, str]] = {}  # records and the names they are saved as
         self._measures = measures
+        self.sketches = Sketches() if measures and summary_mode == SKETCH else None
         self.estimate = False  # count what would be saved instead of saving it
         self.described_bytes = 0
         self._files = files
@@ -198,7 +201,7 @@ class Items(NestedDescriber):
             if self._with_checksum or (self._identifies and plain.is_cpu):
                 digest = checksum(plain)
         numbers = (None, None, None, None) if isinstance(measured, Row) else measured.values
-        item: Item = Leaf(
+        item = Leaf(
             type=_type_name(tensor),
             dtype=_TYPE_NAMES[tensor.dtype],
             shape=_shape(tensor),
@@ -217,6 +220,9 @@ class Items(NestedDescriber):
             item["md5"] = digest
         elif self._with_words:
             item["md5"] = "" if plain is None else words_joined(plain)
+        is_there = isinstance(measured, Row)
+        if self.sketches is not None and plain is not None:
+            item.row = self.sketches.add(plain, None if is_there else numbers)
         if isinstance(measured, Row):
             self._waiting.append((item, measured))
             return item, None, digest
@@ -235,6 +241,7 @@ class Items(NestedDescriber):
                 if self._files.one_file and plain.is_cpu:
                     self._stored[id(item)] = (item, name)
         saved = Leaf(item, data_name=name)
+        saved.row = getattr(item, "row", NO_ROW)
         self._waiting.extend((saved, row) for held, row in self._waiting if held is item)
         return saved
 

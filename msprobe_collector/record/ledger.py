@@ -77,6 +77,8 @@ class Ledger:
         if self._files is not None:
             self._files.close()
             self._files = None
+        if self.items.sketches is not None:
+            self.items.sketches.end_step()
         if self.flow is not None:
             self.flow.end_step()
             self._guarded(self.flow.rows.close)
@@ -103,6 +105,7 @@ class Ledger:
             self.framework.name,
             saves,
             self._estimate,
+            None if self.items.sketches is None else self.items.sketches.take,
         )
         if self.flow is not None:
             self.flow.rows.open(self._directory, self._estimate)

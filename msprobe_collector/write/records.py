@@ -25,8 +25,9 @@ encode = _compact_encoder()
 class Leaf(dict[str, Any]):
     """The record of one value. It must be complete when its text is first asked for."""
 
-    __slots__ = ("text",)
+    __slots__ = ("row", "text")
 
+    row: int  # of its sketch, where it has one
     text: str
 
     def __getattr__(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The three files of a step, appended to and complete after every flush.
+"""The files of a step, appended to and complete after every flush.
 
 Each file ends with a closing tail. A flush overwrites the tail with the new entries and writes
 it again, so the cost is that of the new entries and a killed run leaves valid files behind.
@@ -13,8 +13,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from msprobe_builder.sketch.layout import NAME as SKETCHES
+from msprobe_builder.sketch.layout import ROW
 from msprobe_collector.signals import pass_on_if_of_signal
 from msprobe_collector.write.records import encode, encode_text, record_text
+from msprobe_collector.write.sketch_file import (
+    CountedSketches,
+    Shown,
+    SketchFile,
+    packed_places,
+    shown_in,
+)
 
 
 class AppendedObject:
@@ -26,6 +38,7 @@ class AppendedObject:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o640)
         self._tail = tail.encode()
         self.size = 0  # bytes
+        self.entries = 0  # lasting ones
         self._end = 0
         self._empty = True
         self._passing = b""
@@ -45,6 +58,7 @@ class AppendedObject:
         self._passing = b""  # if that fails
         self._end = self._replace_tail(lasting, passing)
         self._passing = passing
+        self.entries += len(entries)
         self._empty = self._empty and not entries
 
     def close(self) -> None:
@@ -79,11 +93,13 @@ class CountedObject:
     """Counts what :class:`AppendedObject` would write."""
 
     def __init__(self, head: str, tail: str) -> None:
+        self.entries = 0
         self._lasting = len(head.encode()) + len(tail.encode())
         self._passing = 0
 
     def append(self, entries: Sequence[str], provisional: Sequence[str] = ()) -> None:
         """Count ``entries``; ``provisional`` ones are replaced by the next call."""
+        self.entries += len(entries)
         self._lasting += sum(len(entry.encode()) + len(",\n") for entry in entries)
         self._passing = sum(len(entry.encode()) + len(",\n") for entry in provisional)
 
@@ -97,8 +113,9 @@ class CountedObject:
 
 
 class StepFiles:
-    """dump.json, construct.json and stack.json of one step and rank.
+    """dump.json, construct.json and stack.json of one step and rank, and sketch.bin if asked.
 
+    ``take_rows`` gives the sketches that came since its last call; without it there are none.
     As an ``estimate`` nothing is written, only counted.
     """
 
@@ -110,6 +127,7 @@ class StepFiles:
         framework: str,
         saves_tensors: bool,
         estimate: bool = False,
+        take_rows: Callable[[], npt.NDArray[Any]] | None = None,
     ) -> None:
         self.directory = directory
         header = {
@@ -129,8 +147,15 @@ class StepFiles:
         self._dump = opened("dump.json", head, "\n }\n}")
         self._construct = opened("construct.json", "{", "\n}")
         self._stack = opened("stack.json", "{", "\n}")
+        self._take_rows = take_rows
+        self._sketches: SketchFile | CountedSketches | None = None
+        if take_rows is not None:
+            path = directory / SKETCHES
+            self._sketches = CountedSketches() if estimate else SketchFile(path)
         # As text where possible: what waits as objects is gone through by every garbage collection.
-        self._data: list[str | tuple[str, Any]] = []
+        # Its name and record, or its text and None, and the sketches that it shows.
+        self._data: list[tuple[str, Any, tuple[Shown, ...]]] = []
+        self._written_latest: list[Any] = []
         self._added = 0
         self._latest: dict[str, Any] = {}
         self._parents: list[str] = []
@@ -140,7 +165,11 @@ class StepFiles:
 
     def add_record(self, name: str, record: Any, is_final: bool = False) -> None:
         """Add a record, whose numbers may come until the next flush unless it ``is_final``."""
-        self._data.append(_entry(name, record) if is_final else (name, record))
+        shown = () if self._sketches is None else shown_in(name, record)
+        if is_final:
+            self._data.append((_entry(name, record), None, shown))
+        else:
+            self._data.append((name, record, shown))
         self._added += 1
 
     def set_latest(self, name: str, record: Any) -> None:
@@ -171,8 +200,13 @@ class StepFiles:
 
     @property
     def size(self) -> int:
-        """Bytes of the three files."""
-        return sum(file.size for file in (self._dump, self._construct, self._stack))
+        """Bytes of the files."""
+        return sum(file.size for file in self._files)
+
+    @property
+    def _files(self) -> list[Any]:
+        files = [self._dump, self._construct, self._stack, self._sketches]
+        return [file for file in files if file is not None]
 
     def flush(self, lines: Callable[[int], list[str]]) -> None:
         """Append what came since the last flush; ``lines`` gives the text of a stack."""
@@ -180,6 +214,7 @@ class StepFiles:
             self._append_all(lines)
         except Exception as error:
             pass_on_if_of_signal(error)
+            self._written_latest = []
             for waiting in (self._data, self._parents, self._callers):
                 waiting.clear()  # it would fail again
             raise
@@ -187,11 +222,19 @@ class StepFiles:
     def _append_all(self, lines: Callable[[int], list[str]]) -> None:
         """What is appended goes off the lists after that: an interrupt loses nothing."""
         data, parents, callers = self._data[:], self._parents[:], self._callers[:]
+        latest = list(self._latest.items())
+        first = self._dump.entries
         self._dump.append(
-            [entry if isinstance(entry, str) else _entry(*entry) for entry in data],
-            [_entry(name, record) for name, record in self._latest.items()],
+            [text if record is None else _entry(text, record) for text, record, _ in data],
+            [_entry(*entry) for entry in latest],
         )
         del self._data[: len(data)]
+        self._written_latest = latest
+        if self._sketches is not None and self._take_rows is not None:
+            places = b"".join(
+                [packed_places(first + number, shown) for number, (_, _, shown) in enumerate(data)]
+            )
+            self._sketches.append(self._take_rows(), places)
         self._construct.append(parents)
         del self._parents[: len(parents)]
         self._stack.append(self._stack_groups(callers, lines))
@@ -218,7 +261,15 @@ class StepFiles:
         return entries
 
     def close(self) -> None:
-        for file in (self._dump, self._construct, self._stack):
+        """Finish the files; only now is it known which of the latest records are the last."""
+        if self._sketches is not None:
+            first = self._dump.entries
+            places = [
+                packed_places(first + number, shown_in(*entry))
+                for number, entry in enumerate(self._written_latest)
+            ]
+            self._sketches.append(np.empty(0, ROW), b"".join(places))
+        for file in self._files:
             file.close()
 
 

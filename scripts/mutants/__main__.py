@@ -24,7 +24,7 @@ from pathlib import Path
 from mutants.changes import MODULE, Change, applied, changes_of
 from mutants.frontend import try_lines
 from mutants.reached import Recorder, mark
-from mutants.trying import OPTIONS, chosen_tests, copied, outcome, prepare, run_pytest
+from mutants.trying import OPTIONS, chosen_tests, collected, copied, outcome, prepare, run_pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CACHE = REPOSITORY / ".cache" / "mutants"
@@ -52,7 +52,10 @@ AREAS = {
         ("tests/recorded", "tests/properties", "tests/builder/merge"),
     ),
     "record": Area(("msprobe_collector/record",), ("tests/collector",)),
-    "query": Area(("tb_graph_ascend/query", "msprobe_builder/database/read"), ("tests/plugin",)),
+    "query": Area(
+        ("tb_graph_ascend/query", "msprobe_builder/database/read"),
+        ("tests/plugin", "tests/builder/database"),
+    ),
 }
 LAYOUT = "layout"  # the front end's, which Stryker changes
 
@@ -80,7 +83,7 @@ def main() -> int:
             continue
         area = AREAS[name]
         tests = tuple(options.tests or area.tests)
-        times = reached_by_tests(name, area, tests, keep=options.keep)
+        times = reached_by_tests(tests, keep=options.keep)
         changes = [one for one in all_changes(area) if options.only in one.name]
         if not changes:
             sys.exit(f"No change of {name} has {options.only!r} in its name.")
@@ -102,27 +105,29 @@ def all_changes(area: Area) -> list[Change]:
     return [one for path in sources(REPOSITORY, area) for one in changes_of(REPOSITORY, path)]
 
 
-def reached_by_tests(
-    name: str, area: Area, tests: Sequence[str], *, keep: bool
-) -> dict[str, tuple[float, list[str]]]:
-    """Seconds of each test that passes and the functions it reaches; recorded where it is not."""
+def reached_by_tests(tests: Sequence[str], *, keep: bool) -> dict[str, tuple[float, list[str]]]:
+    """Seconds of each test that passes and the functions of all areas that it reaches.
+
+    They are recorded unless they are for this code and these tests; ``keep`` takes any code's.
+    """
     there = [one for one in tests if (REPOSITORY / one.partition("::")[0]).exists()]
+    code = [path for area in AREAS.values() for path in sources(REPOSITORY, area)]
     digest = hashlib.sha256(repr(there).encode())
-    for path in () if keep else (*sources(REPOSITORY, area), *_test_files(there)):
+    for path in () if keep else (*code, *_test_files(there)):
         digest.update(path.read_bytes())
-    target = CACHE / f"{name}-{digest.hexdigest()[:12]}.json"
+    target = CACHE / f"reached-{digest.hexdigest()[:12]}.json"
     if not target.exists():
-        print(f"{name}: recording which tests reach what", flush=True)
+        print(f"recording what {' '.join(there)} reach", flush=True)
         CACHE.mkdir(parents=True, exist_ok=True)
         tree = copied(REPOSITORY, CACHE / "tree")
-        marked = mark(tree, sources(tree, area))
-        log = CACHE / f"{name}.log"
+        marked = mark(tree, [tree / path.relative_to(REPOSITORY) for path in code])
+        log = target.with_suffix(".log")
         arguments = [one for one in OPTIONS if one != "-x"]
         status = run_pytest(tree, [*arguments, *there], [Recorder(tree, marked, target)], log)
         if not target.exists():
-            sys.exit(f"The tests of {name} could not be recorded ({status}); see {log}.")
+            sys.exit(f"The tests could not be recorded ({status}); see {log}.")
         if status:
-            print(f"{name}: some tests fail without a change and are left out; see {log}")
+            print(f"Some tests fail without a change and are left out; see {log}.")
     recorded = json.loads(target.read_text(encoding="utf-8"))
     return {test: (seconds, reached) for test, (seconds, reached) in recorded.items()}
 
@@ -145,25 +150,38 @@ def try_changes(
 ) -> int:
     """How many of the changes were noticed; tells each as it comes."""
     noticed = 0
+    log = CACHE / f"{name}-last.log"
+    passes: set[str] = set()  # without a change, so that what fails with one has noticed it
     with tempfile.TemporaryDirectory(prefix=f"mutants-{name}-") as folder:
         tree = copied(REPOSITORY, Path(folder) / "tree")
+        there = collected(tree, times, log)
+        times = {test: found for test, found in times.items() if test in there}
         for place, change in enumerate(changes, 1):
             where = change.path if change.where == MODULE else f"{change.path}::{change.where}"
-            tests = chosen_tests(times, where, seconds)
             path = tree / change.path
             original = path.read_bytes()
             began = time.monotonic()
-            path.write_bytes(applied(original, change))
-            # A loaded machine is several times slower than it was when the times were taken.
-            spent = sum(times[test][0] for test in tests)
-            found = outcome(tree, tests, 60 + 6 * spent, CACHE / f"{name}-last.log")
-            path.write_bytes(original)
+            while True:
+                tests = chosen_tests(times, where, seconds)
+                # A loaded machine is several times slower than when the times were taken.
+                limit = 60 + 6 * sum(times[test][0] for test in tests)
+                path.write_bytes(applied(original, change))
+                found, test = outcome(tree, tests, limit, log)
+                path.write_bytes(original)
+                if not test or test in passes:
+                    break
+                if outcome(tree, [test], limit, log)[0] == "survived":
+                    passes.add(test)
+                    break
+                print(f"    {test} fails without a change and is left out")
+                for one in [one for one in times if one == test or one.startswith(f"{test}::")]:
+                    del times[one]
             noticed += found != "survived"
             took = time.monotonic() - began
             old = original[change.start : change.end].decode()
             print(
                 f"{place}/{len(changes)} {found} ({len(tests)} tests, {took:.0f} s) {change.name}"
-                + ("" if found != "survived" else f"\n    {old!r}\n    {change.text!r}"),
+                + (f" {test}" if found != "survived" else f"\n    {old!r}\n    {change.text!r}"),
                 flush=True,
             )
     return noticed

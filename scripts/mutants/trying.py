@@ -77,13 +77,25 @@ def chosen_tests(
 
 
 class InOrder:
-    """A plugin of pytest that keeps to the order that was asked for, file by file."""
+    """A plugin of pytest that keeps to the order that was asked for, file by file.
 
-    def __init__(self, tests: Sequence[str]) -> None:
+    It writes down the first test, or file of tests, that fails.
+    """
+
+    def __init__(self, tests: Sequence[str], failed: Path) -> None:
+        self._failed = failed
         self._places = {test: place for place, test in enumerate(tests)}
         self._files: dict[str, int] = {}
         for place, test in enumerate(tests):
             self._files.setdefault(test.partition("::")[0], place)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failed.write_text(report.nodeid, encoding="utf-8")
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self._failed.write_text(report.nodeid, encoding="utf-8")
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -96,15 +108,42 @@ class InOrder:
         )
 
 
-def outcome(tree: Path, tests: Sequence[str], seconds: float, log: Path) -> str:
-    """What became of a change in ``tree``: ``killed``, ``time`` (is over) or ``survived``."""
+class Names:
+    """A plugin of pytest that writes down what there is to run."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        self._target.write_text("\n".join(one.nodeid for one in items), encoding="utf-8")
+
+
+def collected(tree: Path, tests: Iterable[str], log: Path) -> set[str]:
+    """Which of the tests are there, in files that can be imported."""
+    files = dict.fromkeys(test.partition("::")[0] for test in tests)
+    target = log.with_suffix(".names")
+    options = [*OPTIONS, "--collect-only", "--continue-on-collection-errors"]
+    options.remove("-x")
+    options += [one for one in files if (tree / one).exists()]
+    run_pytest(tree, options, [Names(target)], log)
+    return set(target.read_text(encoding="utf-8").splitlines())
+
+
+def outcome(tree: Path, tests: Sequence[str], seconds: float, log: Path) -> tuple[str, str]:
+    """What became of a change in ``tree``, and the test that noticed it.
+
+    It was ``killed``, the ``time`` was over, or it ``survived``.
+    """
     if not tests:
-        return "survived"
+        return "survived", ""
     files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
-    status = run_pytest(tree, [*OPTIONS, *files], [InOrder(tests)], log, seconds)
+    failed = log.with_suffix(".failed")
+    failed.write_text("", encoding="utf-8")
+    status = run_pytest(tree, [*OPTIONS, *files], [InOrder(tests, failed)], log, seconds)
     if status is None:
-        return "time"
-    return "survived" if status == 0 else "killed"
+        return "time", ""
+    return ("killed", failed.read_text(encoding="utf-8")) if status else ("survived", "")
 
 
 def run_pytest(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -11,19 +12,19 @@ from playwright.sync_api import Frame, Locator, Page, expect
 
 from tests.browser.viewer import open_viewer, select_node, table_cells
 from tests.conftest import StartTensorBoard
+from tests.worded import worded
 
 
 def merged_value(database: Path, recipe: str) -> tuple[str, str, str]:
     """Node, parameter and recipe of the first value of the npu side that was made in this way."""
     with sqlite3.connect(database) as connection:
-        found: tuple[str, str, str] = connection.execute(
+        rows = connection.execute(
             "SELECT node_view.name, text.value, recipe FROM recipe_view"
             " JOIN node_view USING (node_id) JOIN tensor USING (node_id, ordinal)"
-            " JOIN text ON text_id = name_id"
-            " WHERE side = 'npu' AND recipe LIKE ? ORDER BY node_id, ordinal LIMIT 1",
-            (recipe,),
-        ).fetchone()
-        return found
+            " JOIN text ON text_id = name_id WHERE side = 'npu' ORDER BY node_id, ordinal"
+        )
+        node, parameter, made = next(row for row in worded(rows) if fnmatch(row[2], recipe))
+        return node, parameter, made
 
 
 def row_of(frame: Frame, parameter: str) -> Locator:
@@ -65,7 +66,7 @@ def test_shards_are_shown_with_the_numbers_of_each_rank(
     page: Page, merged_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
     frame = open_viewer(page, tensorboard_server(merged_database.parent))
-    node, parameter, recipe = merged_value(merged_database, "shards%along dimension%")
+    node, parameter, recipe = merged_value(merged_database, "shards*along dimension*")
     select_node(frame, node)
     account = open_recipe(frame, parameter)
     expect(account.locator("strong")).to_have_text("Debug: Shards put together")
@@ -95,7 +96,7 @@ def test_what_merging_could_not_tell_reads_unknown(
     page: Page, merged_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
     frame = open_viewer(page, tensorboard_server(merged_database.parent))
-    node, parameter, _ = merged_value(merged_database, "%depends on the rank%unknown")
+    node, parameter, _ = merged_value(merged_database, "*depends on the rank*unknown")
     select_node(frame, node)
     cell = table_cells(frame, parameter)["Debug Max"]
     assert (cell["text"], cell["title"]) == ("unknown", "Unknown after merging")
@@ -103,7 +104,7 @@ def test_what_merging_could_not_tell_reads_unknown(
     expect(account.locator("strong")).to_have_text("Debug: Unknown: depends on the rank")
     expect(account).to_contain_text("left unknown, not invented")
 
-    node, parameter, _ = merged_value(merged_database, "%along an unknown dimension%")
+    node, parameter, _ = merged_value(merged_database, "*along an unknown dimension*")
     select_node(frame, node)
     cells = table_cells(frame, parameter)
     assert cells["Shape"]["text"].startswith("unknown")
@@ -138,7 +139,7 @@ def test_the_reference_on_one_rank_needs_no_account(
     page: Page, merged_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
     frame = open_viewer(page, tensorboard_server(merged_database.parent))
-    node, parameter, _ = merged_value(merged_database, "shards%along dimension%")
+    node, parameter, _ = merged_value(merged_database, "shards*along dimension*")
     select_node(frame, node)
     open_recipe(frame, parameter)
     expect(frame.locator("ga-tensor-table tr.recipes section")).to_have_count(1)

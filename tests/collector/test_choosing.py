@@ -134,6 +134,14 @@ def test_each_step_has_a_scope_of_its_own(random: Random) -> None:
             one.call.kept = one.call.encloses = False
 
 
+def test_a_backward_call_is_asked_for_by_the_list_or_as_an_end_of_the_scope() -> None:
+    call, other = (Call(f"Torch.{n}.0.forward", f"Torch.{n}.0.backward") for n in ("add", "mul"))
+    ends = Selection(["nothing"], ["Torch.add.0.backward", "Torch.sub.0.backward"])
+    assert [ends.lists_backward(one) for one in (call, other)] == [True, False]
+    listed = Selection(["mul"], [])
+    assert [listed.lists_backward(one) for one in (call, other)] == [False, True]
+
+
 def test_a_full_name_is_that_of_one_call() -> None:
     selection = Selection(["Module.a.Net.forward.1", "Torch.add.1.forward"], [])
     modules = [Call(f"Module.a.Net.forward.{n}", f"Module.a.Net.backward.{n}") for n in (0, 1, 10)]

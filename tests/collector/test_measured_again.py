@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 
-from msprobe_collector.record.statistics import is_in_memory
+from msprobe_collector.record.statistics import is_in_memory, is_unchanged
 from tests.collector.recording import record
 from tests.small_graphs import RANDOMS
 
@@ -28,7 +28,7 @@ def test_what_was_written_to_unseen_is_measured_again_though_its_sum_is_the_same
 
     def step() -> None:
         made = torch.add(torch.ones(MANY), 1.0)
-        torch.ops.aten.add_(made, change)  # type: ignore[no-untyped-call]
+        torch.ops.aten.add_(made, change)
         torch.mul(made, 2.0)
 
     dump = record(tmp_path, step, level="L1", statistics={"summary_mode": mode})
@@ -51,6 +51,29 @@ def test_whether_a_tensor_asks_for_gradients_is_as_it_was_at_each_call(tmp_path:
     dump = record(tmp_path, step, level="L1")
     asked = [dump.data[f"Torch.mul.{n}.forward"]["input_args"][0] for n in range(2)]
     assert [one["requires_grad"] for one in asked] == [False, True]
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])
+def test_a_sum_tells_whether_a_tensor_is_what_it_was(kind: torch.dtype) -> None:
+    tensor = torch.tensor([1.0, 2.0, 4.0], dtype=kind)
+    assert is_unchanged(tensor, 7.0)
+    assert not is_unchanged(tensor, 7.5)
+    assert not is_unchanged(tensor, None)
+    # Of one byte torch has no sums, so nothing is known.
+    assert not is_unchanged(torch.ones(3, dtype=torch.int8), 3.0)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize(
+    ("layout", "shape"), [(torch.strided, [2, -1, -1]), (torch.jagged, [2, -1, 3])]
+)
+def test_rows_that_differ_in_length_have_none(
+    layout: torch.layout, shape: list[int], tmp_path: Path
+) -> None:
+    rows = [torch.ones(2, 3), torch.ones(4, 3)]
+    nested = torch.nested.nested_tensor(rows, layout=layout)
+    dump = record(tmp_path, lambda: torch.relu(nested), level="L1")
+    assert dump.data["Torch.relu.0.forward"]["input_args"][0]["shape"] == shape
 
 
 @given(RANDOMS)

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from msprobe_collector.record.nested import plain_value
-from msprobe_collector.record.parts import MOST_PARTS, Opener
+from msprobe_collector.record.parts import MOST_PARTS, Opener, by_text
 from msprobe_collector.record.plain_values import describe_plain, group_id
 
 
@@ -78,6 +78,30 @@ def test_an_array_is_measured_as_a_tensor() -> None:
 def test_a_group_is_called_by_its_ranks() -> None:
     assert group_id([0, 3]) == f"{zlib.crc32(b'[0, 3]'):08x}"
     assert group_id([0, 3]) != group_id([3, 0])
+
+
+class Name(str):
+    """A key whose own words are not asked for."""
+
+    def __str__(self) -> str:
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [
+        (("a", 1, None, 0.5), ["a", "1", "None", "0.5"]),
+        ((1, "1", True, "1'"), ["1", "1'", "True", "1''"]),
+        (((1, "a"), b"x"), ["(1, 'a')", "b'x'"]),
+        ((Name("own"), Number.FOUR), ["own", "Number.FOUR"]),
+        (("a", object(), object), ["a", "object1", "type2"]),
+    ],
+)
+def test_keys_are_told_apart_by_their_texts(keys: tuple[object, ...], shown: list[str]) -> None:
+    assert list(by_text((key, None) for key in keys)) == shown
+    assert list(by_text((key, place) for place, key in enumerate(keys)).values()) == [
+        *range(len(keys))
+    ]
 
 
 OPENER = Opener(torch.Tensor, nn.Module)

@@ -82,7 +82,7 @@ def test_gradients_that_a_framework_sets_are_those_of_the_pass_in_which_it_does(
     """As sharded optimizers do: no hook on the parameter tells of them."""
     model = nn.Sequential()
     masked = Masked()
-    masked.other = nn.Parameter(torch.ones(3))  # type: ignore[assignment]
+    masked.other = nn.Parameter(torch.ones(3))
     model.add_module("masked", masked)
     masked.unused.grad = torch.full((3,), 9.0)  # of before, which no pass brings
     x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)

@@ -88,7 +88,7 @@ def test_a_module_takes_along_what_an_exception_left_open_inside_of_it() -> None
     outermost, middle, _ = session.threads.modules
     assert close_module(session, middle.owner) is middle
     assert session.threads.modules == [outermost]
-    assert close_module(session, middle.owner) is None
+    assert close_module(session, owners[1]) is None
     assert session.threads.modules == [outermost]
 
 

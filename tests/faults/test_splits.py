@@ -10,6 +10,9 @@ from msprobe_builder.merge.detect import AutoLayout
 from tests.faults.splits.faults import FAULTS
 from tests.faults.splits.score import judged, record, score
 
+# Their recordings are judged each time (tests/recorded/splits); here they are recorded anew.
+pytestmark = pytest.mark.slow
+
 # Layers without known names; a sequence in two parts, of which each rank averages its own loss;
 # stages whose ranks are numbered first; and tensors that PyTorch cuts along two meshes.
 FOUND = {

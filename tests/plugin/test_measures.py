@@ -176,6 +176,31 @@ def test_errors_are_measured_against_the_largest_element_that_is_no_mask(
     assert list(found.scaled) == pytest.approx([-1, -1, -1, scaled, -1, -1, -1], rel=1e-5)
 
 
+def test_a_collection_has_the_error_of_its_last_call_and_a_graph_only_its_own(
+    ask: Ask, logdir: Path
+) -> None:
+    [path] = list(logdir.rglob("*.vis.db"))
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM comparison")
+        for node, partner, error in ((17, 106, 0.5), (202, 204, 0.25)):
+            for one in (node, partner):
+                connection.execute(
+                    "INSERT INTO tensor SELECT ?, 0, 1, name_id, type_id, dtype_id, shape_id,"
+                    " NULL, 2, -1, 0, 1, 0, NULL, NULL FROM tensor WHERE node_id = 104"
+                    " AND ordinal = 2",
+                    (one,),
+                )
+            connection.execute(
+                "INSERT INTO comparison (npu_node, npu_ordinal, bench_ordinal, max_diff)"
+                " VALUES (?, 0, 0, ?)",
+                (node, 2 * error),
+            )
+    name = path.relative_to(logdir).as_posix()
+    for step, scaled in ((0, [-1, -1, -1, -1, -1, 0.5, 0.5]), (1, [-1, 0.25])):
+        found = pb.Measures.FromString(ask("measures", file=name, step=step, rank=0).data)
+        assert list(found.scaled) == scaled
+
+
 def test_they_may_take_longer_than_other_answers(
     demo_database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from msprobe_builder.database.read.fitting import SEPARATOR
 from msprobe_builder.database.read.search import Search, search
+from tb_graph_ascend import limits
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.problems import ProblemError
 from tb_graph_ascend.query import expressions
@@ -236,7 +237,7 @@ def test_a_regular_expression_that_cannot_be_used(
 def test_an_expression_may_be_so_long_and_finds_letters_in_any_case() -> None:
     names = SEPARATOR.join(("Torch.add", "Torch.mul", "tensor.ADD"))
     assert expressions.matching("aDD$", names) == [0, 2]
-    longest = "add" + "|" * (expressions.EXPRESSION_LENGTH - 3)
+    longest = "add" + "|" * (limits.EXPRESSION_LENGTH - 3)
     assert expressions.matching(longest, names) == [0, 1, 2]
     with pytest.raises(ProblemError, match="longer than 1000 characters"):
         expressions.matching(longest + "|", names)

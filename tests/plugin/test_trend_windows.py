@@ -60,7 +60,7 @@ def farthest(values: list[float]) -> float:
 def test_a_column_holds_what_is_farthest_from_zero_in_its_steps(random: Random) -> None:
     with closing(sqlite3.connect(":memory:")) as one, closing(sqlite3.connect(":memory:")) as two:
         (names, own), (_, other) = written(random, one), written(random, two)
-        for other_values in (None, other) * 4:
+        for other_values in (None, other) * 8:
             targets = random.sample(range(len(names)), random.randint(1, len(names)))
             ranks = random.sample(range(4), random.randint(1, 4))
             first, last = sorted(random.choices(range(30), k=2))

@@ -106,7 +106,7 @@ def is_measured(tensor: Tensor) -> bool:
     """Whether its numbers say how large it is."""
     numbers = [tensor.get(name) for name in _STATISTICS]
     is_floating = "float" in tensor["dtype"] and all(isinstance(one, float) for one in numbers)
-    return is_floating and numbers[0] != numbers[1] and max(map(abs, numbers[:2])) < 1e4  # type: ignore[arg-type, type-var]
+    return is_floating and numbers[0] != numbers[1] and max(map(abs, numbers[:2])) < 1e4  # type: ignore[arg-type]
 
 
 def tensors(record: Any) -> Iterator[Tensor]:

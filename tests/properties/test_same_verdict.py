@@ -22,7 +22,7 @@ from tests.properties.telling import Told, are_inverse, called, exchanged, on_ra
 
 Folders = Callable[[str], tuple[Path, Path]]
 CLEAN = 1
-LABELS, EXPERTS = "transformers/bf_label_shift", "transformers/moe_norm"
+LABELS = "transformers/bf_label_shift"
 
 # One of each kind: an argument, an output, a call that one side lacks, backward, nothing wrong;
 # on the same device, with noise in each kernel, and in half precision against single.
@@ -75,15 +75,8 @@ def needs(reason: str, *values: str) -> object:
     return pytest.param(*values, marks=pytest.mark.xfail(reason=reason, strict=True))
 
 
-NPU_EXPERTS = ("npu", EXPERTS)
-TABLE = "one table of operators is to know all names of what an operator does"
-ALIASED = [
-    *((library, case) for case in CASES for library in ALIASES if (library, case) != NPU_EXPERTS),
-    needs(TABLE, *NPU_EXPERTS),
-]
-
-
-@pytest.mark.parametrize(("library", "case"), ALIASED)
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("library", ALIASES)
 def test_names_of_another_library(
     library: str, case: str, recorded: Folders, tell: Tell, tmp_path: Path
 ) -> None:

@@ -16,9 +16,20 @@ import yaml
 FOLDER = Path(__file__).parent
 FACTS = (
     *("conclusion", "first", "strong", "weak", "innocent", "unnamed", "first_bad_step"),
-    *("pairs", "alone", "roles", "notes", "next"),
+    *("pairs", "alone", "roles", "notes", "next", "said"),
 )
-_FIRST = {"node", "cause", "strength", "side", "rank", "step", "ranks", "direction", "source"}
+_FIRST = {
+    "node",
+    "cause",
+    "strength",
+    "side",
+    "rank",
+    "step",
+    "ranks",
+    "direction",
+    "source",
+    "said",
+}
 
 Call = list[Any] | dict[str, Any]
 Side = str | dict[str, Call]

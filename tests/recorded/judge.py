@@ -16,6 +16,7 @@ from typing import Any
 from msprobe_builder.command.main import main
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
+from msprobe_builder.facts.fact import Facts, plain, within
 from tests.builder.small_dumps import Record, number, tensor, write_dump
 from tests.recorded.case import Call, RecordedCase, Side
 
@@ -101,7 +102,13 @@ def described(suspect: Suspect) -> dict[str, Any]:
     """A suspect as facts."""
     found = asdict(suspect)
     kept = ("node", "cause", "strength", "side", "direction", "source", "step", "rank")
-    return {key: found[key] for key in kept} | {"ranks": list(suspect.ranks)}
+    told = {"ranks": list(suspect.ranks), "said": said(suspect.facts)}
+    return {key: found[key] for key in kept} | told
+
+
+def said(facts: Facts) -> list[dict[str, Any]]:
+    """All facts that are said, those within others too."""
+    return [one for fact in within(facts) for one in plain([fact])]
 
 
 def differences(expected: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
@@ -123,6 +130,10 @@ def _of_strength(strength: str) -> Callable[[sqlite3.Connection, Verdict], list[
         return list(dict.fromkeys(found))
 
     return read
+
+
+def _said(_: sqlite3.Connection, verdict: Verdict) -> list[dict[str, Any]]:
+    return said(verdict.said)
 
 
 def _named(_: sqlite3.Connection, verdict: Verdict) -> list[str]:
@@ -169,6 +180,7 @@ _READERS: dict[str, Callable[[sqlite3.Connection, Verdict], Any]] = {
     "first": _first,
     "strong": _of_strength("strong"),
     "weak": _of_strength("weak"),
+    "said": _said,
     "innocent": _of_strength("strong"),
     "unnamed": _named,
     "pairs": _pairs,
@@ -201,8 +213,16 @@ def _by_key(name: str, right: Any, found: Any) -> list[str]:
     if not right or found is None:  # an empty map as well: nothing at all
         return _unequal(name, right, found)
     return [
-        line for key, one in right.items() for line in _one_of(f"{name} {key}", one, found.get(key))
+        line
+        for key, one in right.items()
+        for line in (_says if key == "said" else _one_of)(f"{name} {key}", one, found.get(key))
     ]
+
+
+def _says(name: str, right: list[dict[str, Any]], found: list[dict[str, Any]]) -> list[str]:
+    """Facts that must be said, by their code and some of their arguments."""
+    missing = [one for one in right if not any(one.items() <= fact.items() for fact in found)]
+    return [f"{name} lacks {one!r}, there are {found!r}" for one in missing]
 
 
 def _in_order(name: str, right: list[str], found: list[str]) -> list[str]:
@@ -229,6 +249,7 @@ _UNLIKE: dict[str, Callable[[str, Any, Any], list[str]]] = {
     "first": _by_key,
     "strong": _in_order,
     "weak": _in_order,
+    "said": _says,
     "innocent": _none_of,
     "unnamed": _none_of,
     "pairs": _by_key,

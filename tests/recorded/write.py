@@ -23,6 +23,7 @@ from tests.recorded.case import FOLDER, RecordedCase
 from tests.recorded.judge import database_of, facts_of
 
 WRITTEN = ("conclusion", "first", "strong")
+_NOT_WRITTEN = ("direction", "said")  # the name of the node says it, and the cause most of it
 _READ = ("dump.json", "construct.json", "stack.json")
 _PATH = re.compile(r"File (/[^,\n]+),")
 
@@ -125,7 +126,7 @@ def without_defaults(facts: Mapping[str, Any]) -> dict[str, Any]:
     if first is not None:
         usual = {"step": 0, "rank": 0, "ranks": [], "source": None, "direction": None}
         first = {key: one for key, one in first.items() if usual.get(key, ()) != one}
-        first.pop("direction", None)  # the name of the node says it
+        first = {key: one for key, one in first.items() if key not in _NOT_WRITTEN}
     return {**facts, "first": first}
 
 

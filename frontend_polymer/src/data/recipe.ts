@@ -1,12 +1,14 @@
-// How a merged value was made, read from the sentence that the builder stored; see
-// docs/parallel-merge.md. A sentence of another form is kept as it is.
+// How a merged value was made, from the facts that the builder stored; see docs/design/facts.md. The
+// sentence of an older file is kept as it is.
+
+import { factsOf, general, type Argument, type Fact } from './facts';
 
 export type Statistic = 'max' | 'min' | 'mean' | 'norm';
 
 /** One statistic of a tensor that was cut into shards. */
 export interface Combination {
   readonly statistic: Statistic;
-  /** Per rank, as written. */
+  /** Per rank. */
   readonly parts: readonly string[];
   readonly merged: string;
 }
@@ -19,93 +21,100 @@ export interface Recipe {
   readonly combinations: readonly Combination[];
   /** The pipeline stage it was taken from, and its ranks, where the node ran on several. */
   readonly stage?: { readonly number: string; readonly ranks: readonly string[] };
-  /** What ranks have that differ in it, as the builder words it. */
-  readonly apart?: readonly string[];
+  /** What ranks have that differ in it. */
+  readonly apart: readonly Argument[];
   /** Whether elements may have changed places unseen. */
-  readonly orderUntold?: true;
-  /** The rule that tells what the value is, as the builder words it. */
-  readonly reason?: string;
+  readonly isOrderUntold: boolean;
+  /** The rules that tell what the value is. */
+  readonly because?: Fact;
   /** How the value of the first of these ranks had been made before. */
   readonly before?: { readonly rank: string; readonly recipe: Recipe };
-  readonly sentence: string;
+  /** What was made of the ranks' values. */
+  readonly made: readonly Fact[];
 }
 
-const STAGE = /(?:^|; )from pipeline stage (\d+) \(rank ([\d, ]+)\)$/;
-const BEFORE = /; of rank (\d+) before: /;
-const APART = /(?:^|; )but (.*)$/;
-const BECAUSE = /(?:^|; )because ([^;]*)$/;
-const ALIKE = /^(?:alike on ranks [\d, ]+|different on ranks [\d, ]+, shown as on rank \d+)$/;
-const ORDER_UNTOLD = '; whether elements are in their places cannot be told from statistics';
-const SHARDS = /^shards of ranks ([\d, ]+) along (?:dimension (\d+)|an unknown dimension): (.*)$/;
-const RULES: readonly (readonly [Statistic, RegExp])[] = [
-  ['max', /^max\((.*)\) = (\S+)$/],
-  ['min', /^min\((.*)\) = (\S+)$/],
-  ['mean', /^mean weighted by elements \((.*)\) = (\S+)$/],
-  ['norm', /^norm √\((.*)\) = (\S+)$/],
-];
+const KINDS: Readonly<Record<string, Recipe['kind']>> = {
+  'recipe.shards': 'shards',
+  'recipe.partial': 'partial',
+  'unmerged.partial': 'lostTotal',
+  'unmerged.depends': 'unknown',
+  'recipe.unknown': 'unknown',
+  'recipe.alike': 'asRecorded',
+  'recipe.different': 'asRecorded',
+};
+const BESIDE = ['no_order', 'because', 'before', 'stage', 'apart'].map((one) => `recipe.${one}`);
+const STATISTICS: readonly Statistic[] = ['max', 'min', 'mean', 'norm'];
 
-/** Reads what the builder wrote; an empty text means that a rank's own record is shown. */
-export function parseRecipe(sentence: string): Recipe {
-  const apart = APART.exec(sentence);
-  const merged = apart ? sentence.slice(0, apart.index) : sentence;
-  const stage = STAGE.exec(merged);
-  const whole = stage ? merged.slice(0, stage.index) : merged;
-  const but = apart ? { apart: apart[1]!.split('; ') } : {};
-  const from = stage ? { stage: { number: stage[1]!, ranks: list(stage[2]!) } } : {};
-  const turn = BEFORE.exec(whole);
-  const told = turn ? whole.slice(0, turn.index) : whole;
-  const because = BECAUSE.exec(told);
-  const made = because ? told.slice(0, because.index) : told;
-  const rest = made.replace(ORDER_UNTOLD, '');
-  const untold = rest === made ? {} : { orderUntold: true as const };
-  const why = because ? { reason: because[1]! } : {};
-  const earlier = turn && {
-    before: { rank: turn[1]!, recipe: parseRecipe(whole.slice(turn.index + turn[0].length)) },
-  };
-  const base = {
-    ranks: [],
-    combinations: [],
-    ...from,
-    ...earlier,
-    ...why,
-    ...untold,
-    ...but,
-    sentence,
-  };
-  const shards = SHARDS.exec(rest);
-  if (shards) {
-    const [, ranks, dimension, rules] = shards;
-    const combinations = rules!.split('; ').map(combination);
-    if (combinations.every((one) => one !== undefined)) {
-      const cut = dimension === undefined ? {} : { dimension };
-      return { ...base, kind: 'shards', ranks: list(ranks!), combinations, ...cut };
-    }
-  }
-  if (rest === '' || ALIKE.test(rest)) return { ...base, kind: 'asRecorded' };
-  if (rest.startsWith('partial results,')) return { ...base, kind: 'partial' };
-  if (rest.startsWith('partial sums') && isUnknown(rest)) return { ...base, kind: 'lostTotal' };
-  if (isUnknown(rest)) return { ...base, kind: 'unknown' };
-  return { ...base, kind: 'other' };
+/** Reads what the builder stored; nothing means that a rank's own record is shown. */
+export function readRecipe(stored: string): Recipe {
+  const [first] = factsOf(stored);
+  if (!first) return recipeOf([]);
+  return recipeOf(first.code === 'recipe' ? facts(first['facts']) : [first]);
 }
 
 /** Whether the values were left open. */
-export function isUnknown(recipe: string): boolean {
-  return /: unknown(?:;|$)/.test(recipe);
+export function isUnknown(stored: string): boolean {
+  const isOpen = (recipe: Recipe | undefined): boolean =>
+    recipe !== undefined &&
+    (['lostTotal', 'unknown'].includes(recipe.kind) || isOpen(recipe.before?.recipe));
+  return isOpen(readRecipe(stored));
 }
 
-function combination(text: string): Combination | undefined {
-  for (const [statistic, pattern] of RULES) {
-    const found = pattern.exec(text);
-    if (!found) continue;
-    const parts =
-      statistic === 'norm'
-        ? found[1]!.split(' + ').map((part) => part.replace(/²$/, ''))
-        : list(found[1]!);
-    return { statistic, parts, merged: found[2]! };
-  }
-  return undefined;
+function recipeOf(all: readonly Fact[]): Recipe {
+  const made = all.filter(({ code }) => !BESIDE.includes(code));
+  const main = made[0];
+  const find = (code: string) => all.find((one) => one.code === `recipe.${code}`);
+  const [because, before, stage] = ['because', 'before', 'stage'].map(find);
+  const along = facts(main?.['along'])[0]?.['dimension'];
+  return {
+    kind: kindOf(made),
+    ranks: texts(main?.['ranks']),
+    ...(along === undefined ? {} : { dimension: shown(along) }),
+    combinations: facts(facts(main?.['statistics'])[0]?.['statistics']).flatMap(combination),
+    ...(stage
+      ? { stage: { number: shown(stage['stage'] ?? ''), ranks: texts(stage['ranks']) } }
+      : {}),
+    apart: list(find('apart')?.['apart']),
+    isOrderUntold: find('no_order') !== undefined,
+    ...(because ? { because } : {}),
+    ...(before
+      ? {
+          before: {
+            rank: shown(before['rank'] ?? ''),
+            recipe: recipeOf(facts(before['recipe'])),
+          },
+        }
+      : {}),
+    made,
+  };
 }
 
-function list(text: string): string[] {
-  return text.split(', ');
+function kindOf(made: readonly Fact[]): Recipe['kind'] {
+  if (made.length === 0) return 'asRecorded';
+  return (made.length === 1 ? KINDS[made[0]!.code] : undefined) ?? 'other';
+}
+
+function combination(fact: Fact): Combination[] {
+  const statistic = STATISTICS.find((one) => fact.code === `recipe.${one}`);
+  if (!statistic) return [];
+  const parts = list(fact['parts']).map((one) => shown(facts(one)[0]?.['value'] ?? one));
+  return [{ statistic, parts, merged: shown(fact['whole'] ?? '') }];
+}
+
+function list(value: Argument | undefined): readonly Argument[] {
+  if (value === undefined) return [];
+  return Array.isArray(value) ? (value as readonly Argument[]) : [value];
+}
+
+function facts(value: Argument | undefined): readonly Fact[] {
+  return list(value).filter((one): one is Fact => typeof one === 'object' && 'code' in one);
+}
+
+function texts(value: Argument | undefined): readonly string[] {
+  return list(value).map(shown);
+}
+
+function shown(value: Argument): string {
+  if (typeof value === 'number') return general(value, 9);
+  return typeof value === 'string' ? value : '';
 }

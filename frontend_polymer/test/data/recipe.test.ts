@@ -1,16 +1,45 @@
 import { describe, expect, it } from 'vitest';
 
-import { isUnknown, parseRecipe } from '../../src/data/recipe';
+import { isUnknown, readRecipe } from '../../src/data/recipe';
+import { en } from '../../src/i18n/en';
+import { zh } from '../../src/i18n/zh';
+import type { Argument, Fact } from '../../src/data/facts';
 
-const NUMBERS =
-  'max(1, inf) = inf; min(-2e-05, 0) = -2e-05; mean weighted by elements (0.25, nan) = nan; norm √(3² + 4²) = 5';
+function fact(code: string, more: Record<string, Argument> = {}): Fact {
+  return { code, ...more };
+}
 
-describe('parseRecipe', () => {
+function stored(...facts: Fact[]): string {
+  return JSON.stringify([fact('recipe', { facts })]);
+}
+
+const SQUARES = [3, 4].map((value) => fact('recipe.square', { value }));
+const NUMBERS = fact('recipe.statistics', {
+  statistics: [
+    fact('recipe.max', { parts: [1, 'inf'], whole: 'inf' }),
+    fact('recipe.min', { parts: [-2e-5, 0], whole: -2e-5 }),
+    fact('recipe.mean', { parts: [0.25, 'nan'], whole: 'nan' }),
+    fact('recipe.norm', { parts: SQUARES, whole: 5 }),
+  ],
+});
+const SHARDS = fact('recipe.shards', {
+  ranks: [2, 3],
+  along: fact('recipe.along', { dimension: 1 }),
+  statistics: NUMBERS,
+});
+const STAGE = fact('recipe.stage', { stage: 1, ranks: [2, 3] });
+
+function because(code: string, more: Record<string, Argument> = {}): Fact {
+  return fact('recipe.because', { why: fact('recipe.reasons', { reasons: [fact(code, more)] }) });
+}
+
+describe('readRecipe', () => {
   it('reads shards with their numbers', () => {
-    const recipe = parseRecipe(`shards of ranks 2, 3 along dimension 1: ${NUMBERS}`);
+    const recipe = readRecipe(stored(SHARDS));
     expect(recipe.kind).toBe('shards');
     expect(recipe.ranks).toEqual(['2', '3']);
     expect(recipe.dimension).toBe('1');
+    expect(recipe.isOrderUntold).toBe(false);
     expect(recipe.combinations).toEqual([
       { statistic: 'max', parts: ['1', 'inf'], merged: 'inf' },
       { statistic: 'min', parts: ['-2e-05', '0'], merged: '-2e-05' },
@@ -19,84 +48,69 @@ describe('parseRecipe', () => {
     ]);
   });
 
-  it('reads that statistics do not tell the order, wherever it stands', () => {
-    const untold = '; whether elements are in their places cannot be told from statistics';
-    for (const behind of ['', '; because it is so', '; from pipeline stage 1 (rank 2, 3)']) {
-      const recipe = parseRecipe(
-        `shards of ranks 0, 1 along dimension 0: ${NUMBERS}${untold}${behind}`,
-      );
-      expect(recipe.kind).toBe('shards');
-      expect(recipe.combinations).toHaveLength(4);
-      expect(recipe.orderUntold).toBe(true);
-    }
-    expect(parseRecipe(`shards of ranks 0, 1 along dimension 0: ${NUMBERS}`).orderUntold).toBe(
-      undefined,
+  it('says them as the command line does', () => {
+    expect(en.verdict.tell(stored(SHARDS, STAGE))).toBe(
+      'shards of ranks 2, 3 along dimension 1: max(1, inf) = inf; min(-2e-05, 0) = -2e-05; mean weighted by elements (0.25, nan) = nan; norm √(3² + 4²) = 5; from pipeline stage 1 (rank 2, 3)',
     );
+    expect(zh.verdict.tell(stored(STAGE))).toBe('取自流水线第 1 段（rank 2、3）');
   });
 
-  it('reads shards whose cut is not known, taken from one of several stages', () => {
-    const recipe = parseRecipe(
-      `shards of ranks 0, 1 along an unknown dimension: ${NUMBERS}; from pipeline stage 1 (rank 2, 3)`,
-    );
+  it('reads that statistics do not tell the order, and a cut that is not known', () => {
+    const shards = { ...SHARDS, along: fact('recipe.along_unknown') };
+    const recipe = readRecipe(stored(shards, fact('recipe.no_order'), STAGE));
     expect(recipe.kind).toBe('shards');
+    expect(recipe.isOrderUntold).toBe(true);
     expect(recipe.dimension).toBeUndefined();
-    expect(recipe.stage).toEqual({ number: '1', ranks: ['2', '3'] });
     expect(recipe.combinations).toHaveLength(4);
+    expect(recipe.stage).toEqual({ number: '1', ranks: ['2', '3'] });
   });
 
-  it('reads what was done before to the value of one rank', () => {
-    const first = `shards of ranks 0, 1 along dimension 2: ${NUMBERS}`;
-    const then = 'partial results, shown as their reduction over the ranks';
-    const recipe = parseRecipe(
-      `${then}; of rank 0 before: ${first}; from pipeline stage 2 (rank 4)`,
+  it('reads what was done before to the value of one rank, and the rule of each', () => {
+    const before = fact('recipe.before', {
+      rank: 0,
+      recipe: [SHARDS, because('reason.holds', { name: 'RMSNorm' })],
+    });
+    const recipe = readRecipe(
+      stored(fact('recipe.partial'), because('reason.of_shards'), before, STAGE),
     );
     expect(recipe.kind).toBe('partial');
-    expect(recipe.stage?.number).toBe('2');
+    expect(en.verdict.word(recipe.because?.['why'] ?? '')).toBe('its call took in shards');
     expect(recipe.before?.rank).toBe('0');
-    expect(recipe.before?.recipe.dimension).toBe('2');
-    expect(recipe.before?.recipe.combinations).toHaveLength(4);
-  });
-
-  it('reads the rule that was followed, of each account its own', () => {
-    const recipe = parseRecipe(
-      `shards of ranks 0, 2 along dimension 0: ${NUMBERS}; because its call took in shards; of rank 0 before: alike on ranks 0, 1; because RMSNorm holds it so; from pipeline stage 1 (rank 2, 3)`,
+    expect(recipe.before?.recipe.dimension).toBe('1');
+    expect(zh.verdict.word(recipe.before?.recipe.because?.['why'] ?? '')).toBe(
+      'RMSNorm 如此持有它',
     );
-    expect(recipe.kind).toBe('shards');
-    expect(recipe.combinations).toHaveLength(4);
-    expect(recipe.reason).toBe('its call took in shards');
-    expect(recipe.before?.recipe.kind).toBe('asRecorded');
-    expect(recipe.before?.recipe.reason).toBe('RMSNorm holds it so');
     expect(recipe.stage?.number).toBe('1');
-    expect(parseRecipe('because it is so').reason).toBe('it is so');
   });
 
   it('reads what differing ranks have', () => {
-    const recipe = parseRecipe(
-      'different on ranks 0, 1, shown as on rank 0; because RMSNorm holds it so; from pipeline stage 1 (rank 2, 3); but rank 1 has max 2, min 1, mean 1, norm 3, rank 1 is off; the stage of rank 4 has max 5',
+    const values = fact('statistics', { max: 2, min: 1, mean: 1, norm: 3 });
+    const apart = [fact('apart.replica', { rank: 1, values }), fact('apart.stage', { rank: 4 })];
+    const recipe = readRecipe(
+      stored(fact('recipe.different', { ranks: [0, 1] }), fact('recipe.apart', { apart })),
     );
     expect(recipe.kind).toBe('asRecorded');
-    expect(recipe.stage?.number).toBe('1');
-    expect(recipe.apart).toEqual([
-      'rank 1 has max 2, min 1, mean 1, norm 3, rank 1 is off',
-      'the stage of rank 4 has max 5',
-    ]);
+    expect(recipe.apart.map((one) => en.verdict.word(one))[0]).toBe(
+      'rank 1 has max 2, min 1, mean 1, norm 3',
+    );
   });
 
   it.each([
     ['', 'asRecorded'],
-    ['from pipeline stage 0 (rank 0, 1)', 'asRecorded'],
-    ['partial results, shown as their reduction over the ranks', 'partial'],
-    ['partial sums whose total was not recorded: unknown', 'lostTotal'],
-    ['depends on the rank and is not reduced: unknown', 'unknown'],
-    ['depends on the rank and is not reduced: unknown; from pipeline stage 3 (rank 7)', 'unknown'],
-    ['alike on ranks 0, 1; because RMSNorm holds it so', 'asRecorded'],
-    ['different on ranks 0, 1, shown as on rank 0', 'asRecorded'],
-    ['something that a later builder says', 'other'],
-    ['shards of ranks 0, 1 along dimension 0: median(1, 2) = 1.5', 'other'],
-  ])('reads "%s" as %s', (sentence, kind) => {
-    const recipe = parseRecipe(sentence);
-    expect(recipe.kind).toBe(kind);
-    expect(recipe.sentence).toBe(sentence);
-    expect(isUnknown(sentence)).toBe(kind === 'unknown' || kind === 'lostTotal');
+    [stored(STAGE), 'asRecorded'],
+    [stored(fact('recipe.partial')), 'partial'],
+    [stored(fact('unmerged.partial')), 'lostTotal'],
+    [stored(fact('unmerged.depends')), 'unknown'],
+    [stored(fact('recipe.unknown', { why: 'it is so' }), STAGE), 'unknown'],
+    [stored(fact('recipe.alike', { ranks: [0, 1] }), because('reason.of_shards')), 'asRecorded'],
+    [stored(fact('said_by_a_later_builder')), 'other'],
+    ['alike on ranks 0, 1, as an older file says', 'other'],
+  ])('reads %s as %s', (text, kind) => {
+    expect(readRecipe(text).kind).toBe(kind);
+    expect(isUnknown(text)).toBe(kind === 'unknown' || kind === 'lostTotal');
+  });
+
+  it('keeps the words of an older file', () => {
+    expect(en.verdict.word(readRecipe('sum of 2 ranks').made)).toBe('sum of 2 ranks');
   });
 });

@@ -17,7 +17,7 @@ from msprobe_builder.database.read.cells import (
     optional_text,
     text,
 )
-from msprobe_builder.facts.fact import decode, text_fact
+from msprobe_builder.facts.fact import Facts, decode, text_fact
 
 _DIAGNOSTICS = (
     "SELECT severity, code, message, subject, count, side, step, rank FROM diagnostic"
@@ -34,7 +34,7 @@ class Counts:
     matched: int
     by_evidence: int  # of these, those that were not matched by a rule or a person
     bench_grouped: int  # bench nodes without a partner that are compared as part of a group
-    alignment: str  # one sentence on what automatic matching did; empty where it did nothing
+    aligned: Facts  # what automatic matching did; empty where it did nothing
     grades: dict[str, int]
 
 
@@ -61,7 +61,7 @@ def read_counts(connection: sqlite3.Connection) -> Counts:
         matched,
         by_evidence,
         bench_grouped,
-        "".join(text(value) for (value,) in alignment),
+        tuple(one for (value,) in alignment for one in decode(text(value))),
         {word: grades.get(grade, 0) for grade, word in enumerate(words(Grade))},
     )
 

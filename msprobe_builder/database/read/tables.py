@@ -10,6 +10,8 @@ from typing import Literal
 from msprobe_builder.base.codes import METRICS, SIDES, STATISTICS, Evidence, Grade, words
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.database.read.groups import STANDING
+from msprobe_builder.facts.fact import decode, is_encoded
+from msprobe_builder.facts.wording import tell
 
 Value = str | float | int | None
 Table = Literal["nodes", "tensors"]
@@ -120,10 +122,16 @@ def read_rows(
             )
         ):
             continue
-        query = _query(table, side)
-        yield from connection.execute(
-            query.replace("{condition}", condition), (first, first + count - 1, *bound)
-        )
+        query = _query(table, side).replace("{condition}", condition)
+        rows = connection.execute(query, (first, first + count - 1, *bound))
+        yield from map(_worded, rows)
+
+
+def _worded(row: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The same with sentences in the place of facts."""
+    return tuple(
+        tell(decode(cell)) if isinstance(cell, str) and is_encoded(cell) else cell for cell in row
+    )
 
 
 def _check(selection: Selection, graphs: Sequence[tuple[int, ...]]) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.codes import METRICS
 from msprobe_builder.database.late_columns import require_columns
 from msprobe_builder.database.write.rows import BLOCK, OrNull, insert_rows
+from msprobe_builder.facts.fact import encode
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Comparisons, Metric
 
@@ -71,5 +72,5 @@ def insert_comparisons(
 def _note_ids(comparisons: Comparisons, text_id: Callable[[str], int]) -> list[int | None]:
     ids: list[int | None] = [None] * len(comparisons.pairs)
     for position, note in comparisons.notes.items():
-        ids[position] = text_id(note)
+        ids[position] = text_id(encode(note))
     return ids

@@ -12,6 +12,7 @@ from msprobe_builder.base.codes import Source
 from msprobe_builder.database.late_columns import require_columns
 from msprobe_builder.database.write.comparisons import insert_comparisons
 from msprobe_builder.database.write.rows import OrNull, clean, insert_rows
+from msprobe_builder.facts.fact import encode
 from msprobe_builder.match.matching import Likely, Matching, Unmatched
 from msprobe_builder.metrics.groups import GroupResults
 from msprobe_builder.metrics.result import PairResult
@@ -55,7 +56,7 @@ def _write_unmatched(
             unmatched.node + base,
             unmatched.reason,
             OrNull(candidate, 0),
-            [None if detail is None else clean(detail) for detail in unmatched.detail],
+            [None if one is None else clean(encode(one)) for one in unmatched.detail],
         ],
     )
 

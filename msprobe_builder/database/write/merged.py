@@ -10,8 +10,7 @@ from pathlib import Path
 
 from msprobe_builder.base.codes import Disagreement
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.facts.fact import decode, encode
-from msprobe_builder.facts.wording import tell
+from msprobe_builder.facts.fact import Fact, decode, encode, fact
 from msprobe_builder.graph.assembly import Assembly, from_text, to_text
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Apart, Provenance, told_of_apart
@@ -37,8 +36,8 @@ def write_merge(
         return
     recipes = dict(graph.provenance.recipes)
     for row, several in graph.provenance.apart.items():
-        differing = "; ".join(tell(told_of_apart(one)) for one in several)
-        recipes[row] = "; ".join(filter(None, (recipes.get(row), f"but {differing}")))
+        told = fact("recipe.apart", apart=list(map(told_of_apart, several)))
+        recipes[row] = (*recipes.get(row, ()), told)
     nodes, ordinals = graph.table.node.tolist(), graph.table.ordinal.tolist()
     connection.executemany(
         "INSERT INTO origin VALUES (?, ?)",
@@ -50,7 +49,14 @@ def write_merge(
     )
     connection.executemany(
         "INSERT INTO merge_recipe VALUES (?, ?, ?)",
-        [(base + nodes[row], ordinals[row], texts.id(recipes[row]) + 1) for row in sorted(recipes)],
+        [
+            (
+                base + nodes[row],
+                ordinals[row],
+                texts.id(encode(fact("recipe", facts=recipes[row]))) + 1,
+            )
+            for row in sorted(recipes)
+        ],
     )
     connection.executemany(
         "INSERT INTO disagreement VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -97,7 +103,7 @@ def _data(
             base + int(table.node[row]),
             int(table.ordinal[row]),
             None if assembly is None else to_text(assembly, number),
-            provenance.unknown.get(row),
+            None if row not in provenance.unknown else encode(provenance.unknown[row]),
         )
 
 
@@ -111,7 +117,7 @@ class StoredMerge:
     """Assemblies, reasons and ranks that are apart, by node and ordinal."""
 
     assemblies: dict[tuple[int, int], Assembly]
-    unknown: dict[tuple[int, int], str]
+    unknown: dict[tuple[int, int], Fact]
     apart: dict[tuple[int, int], tuple[Apart, ...]]
 
 
@@ -134,8 +140,8 @@ def read_merge(
                     found.assemblies[node, ordinal] = from_text(assembly, directories)
                 except ValueError as error:
                     reason = str(error)
-            if reason is not None:
-                found.unknown[node, ordinal] = reason
+            if reason:
+                [found.unknown[node, ordinal]] = decode(reason)
         for node, ordinal, one in _read_disagreements(connection, run):
             found.apart[node, ordinal] = (*found.apart.get((node, ordinal), ()), one)
     return found

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.merge.flow.dimensions import Cut, factor_cuts
 from msprobe_builder.merge.flow.knowledge import Knowledge
 from msprobe_builder.merge.flow.landmarks import is_over_group
@@ -164,16 +165,16 @@ def _talking_product(
     for row, cut in zip(inputs, product.inputs, strict=False):
         known.correct(row, Cut(len(known.ranks.shape(row)) - 1) if cut == LAST else cut)
     for row, state in zip(outputs, product.outputs, strict=False):
-        known.put(row, state.because("the function talks to the other ranks itself"))
+        known.put(row, state.because(fact("reason.talks_itself")))
 
 
 def _collective_back(known: Knowledge, operator: Operator, outputs: list[int]) -> None:
     """What is handed back was scattered if it was gathered on the way forward, and the reverse."""
     for row in outputs:
         if gathers(operator):
-            known.put(row, State(Share.SHARD, Cut(0)).because("it was scattered over the ranks"))
+            known.put(row, State(Share.SHARD, Cut(0)).because(fact("reason.scattered")))
         elif reduction_places(operator) is not None:
-            known.put(row, REPLICA.because("it was gathered or reduced over the ranks"))
+            known.put(row, REPLICA.because(fact("reason.gathered")))
         else:
             known.put(row, known.look_up(row) or known.by_numbers(row))
 
@@ -187,10 +188,10 @@ def _collective(
         if position != place:  # an argument, shown once more
             known.put(row, known.look_up(row) or known.by_numbers(row))
         elif "all" in operator.shards or gathers(operator):
-            known.put(row, REPLICA.because("it was gathered or reduced over the ranks"))
+            known.put(row, REPLICA.because(fact("reason.gathered")))
         elif places is not None:
             cut = known.scattered.get(row, Cut(0))
-            known.put(row, State(Share.SHARD, cut).because("it was scattered over the ranks"))
+            known.put(row, State(Share.SHARD, cut).because(fact("reason.scattered")))
         else:
             known.put(row, known.by_numbers(row))
     # A list of parts may be put together along any dimension.

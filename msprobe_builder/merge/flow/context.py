@@ -17,6 +17,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.shapes import parse_shape
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.assembly import PLAIN, Order
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
@@ -82,10 +83,10 @@ def classify_tokens(
     return follow(known, enter, leave)
 
 
-_EXCHANGED = "it has the whole sequence, of which the ranks exchanged their heads"
+_EXCHANGED = fact("reason.exchanged")
 
-_SINGLE = "a single number is no part of anything"
-_EXCHANGED_BACK = "it has all heads of the rank's part of the sequence again"
+_SINGLE = fact("reason.single_number")
+_EXCHANGED_BACK = fact("reason.exchanged_back")
 
 
 class _Tokens(Knowledge):
@@ -110,7 +111,7 @@ class _Tokens(Knowledge):
         if self._counts_own_tokens(row):
             return UNKNOWN.because(OWN_COUNT)
         if self.ranks.agree[row] and not self.ranks.is_missing(row):
-            return REPLICA.because("ranks with other tokens agree in it")
+            return REPLICA.because(fact("reason.other_tokens_agree"))
         shape = self.ranks.shape(row)
         if self.of_experts and self.ranks.is_whole_number(row):
             return UNKNOWN  # numbers of tokens, of which each rank has its part
@@ -119,7 +120,7 @@ class _Tokens(Knowledge):
             cut = alike(shape, self.recent)
         if cut is None:
             return UNKNOWN
-        return State(Share.SHARD, cut).because("ranks with other tokens differ in it")
+        return State(Share.SHARD, cut).because(fact("reason.other_tokens_differ"))
 
     def _counts_own_tokens(self, row: int) -> bool:
         """Whether a tensor is 0, 1, 2 … as far as a rank has tokens, such as rows of its logits."""
@@ -189,7 +190,7 @@ class _Tokens(Knowledge):
 
 def _enter(known: Knowledge, node: int, *, of_experts: bool) -> None:
     for row in known.ranks.tensors(node, Section.PARAMETERS):
-        known.put(row, REPLICA.because("ranks with other tokens have the same weights"))
+        known.put(row, REPLICA.because(fact("reason.other_tokens_weights")))
     for row in known.ranks.tensors(node, Section.PARAMETERS_GRAD):
         known.put(row, _gradient(known, row))
     _pass_boundary(known, node, Section.INPUT, of_experts)
@@ -202,7 +203,7 @@ def _leave(known: Knowledge, node: int, *, of_experts: bool) -> None:
 def _gradient(known: Knowledge, row: int) -> State:
     """Whole where all ranks agree: then it was reduced before it was recorded."""
     if known.ranks.agree[row]:
-        return REPLICA.because("it was reduced before it was recorded")
+        return REPLICA.because(fact("reason.reduced_before"))
     return State(Share.PARTIAL, None, known.reduced.get(known.ranks.keys[row], -1))
 
 

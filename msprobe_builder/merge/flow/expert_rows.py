@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.dimensions import Cut
@@ -22,9 +23,9 @@ from msprobe_builder.merge.ranks.rank_tables import RankTables
 from msprobe_builder.operators.operator import Operator
 
 # Why tensors around experts are no parts of those of an unsplit run, which sends nothing.
-OWN_COUNT = "each rank counts its own tokens"
-OWN_MEMORY = "each rank takes memory for its own tokens"
-OWN_PIECES = "it is cut by the numbers of tokens of each expert and rank"
+OWN_COUNT = fact("reason.own_count")
+OWN_MEMORY = fact("reason.own_memory")
+OWN_PIECES = fact("reason.own_pieces")
 # Of a weight that holds all local experts side by side: where they lie in its shape.
 _SIDE_BY_SIDE = {"weight1": 1, "weight2": 0}
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.dimensions import Cut, alike, reshaped, split_like
@@ -25,7 +26,7 @@ from msprobe_builder.merge.flow.wholes import Layers, Wholes
 from msprobe_builder.merge.ranks.placements import cut_dimension, is_whole, placements
 from msprobe_builder.merge.ranks.rank_tables import RankTables
 
-OF_REPLICAS = "each data-parallel rank holds a part of it"
+OF_REPLICAS = fact("reason.of_replicas_each")
 _REMEMBERED = 64  # shards looked back at for one of the same shape
 
 
@@ -100,12 +101,12 @@ class Knowledge:
         key = self.ranks.keys[row]
         result = self.reduced.get(key)
         if result is not None:
-            reason = "a reduction over the ranks takes it in"
+            reason = fact("reason.reduced")
             return State(Share.PARTIAL, None, result, reason)
         if key in self.sums_of_experts:
             return State(Share.PARTIAL)
         if key in self.added_before:
-            return State(Share.PARTIAL, reason="it is added to another before both are reduced")
+            return State(Share.PARTIAL, reason=fact("reason.added_before"))
         found = self.found(row)
         if not found:
             return None
@@ -136,7 +137,7 @@ class Knowledge:
             reason = state.reason
             if cut is None and not self.is_between_modules(row):
                 cut = self._alike(shape)
-                reason = reason or "tensors of its shape are cut so"
+                reason = reason or fact("reason.cut_like_others")
             state = State(Share.SHARD, self._from_front(cut, shape), reason=reason)
             if state.cut is not None:
                 self.recent.append((state.cut, shape))
@@ -216,15 +217,15 @@ class Knowledge:
         if cuts and is_zero and self._is_of_several(row):
             return UNKNOWN if None in cuts else State(Share.SHARD)
         if self.ranks.agree[row]:
-            return REPLICA.because("no call tells of it, and the ranks agree")
+            return REPLICA.because(fact("reason.no_call_agree"))
         if cuts and None not in cuts and self.is_between_modules(row):
             return State(Share.SHARD, next(iter(cuts)) if len(cuts) == 1 else None)
         cut = self.forward_cut(row)
         if cut is None and not self._is_masked(row):
             cut = self._alike(shape)
         if cut is None or self.ranks.is_whole_number(row):
-            return UNKNOWN.because("no call tells of it, and the ranks differ")
-        return State(Share.SHARD, cut).because("the ranks differ in it as in shards of its shape")
+            return UNKNOWN.because(fact("reason.no_call_differ"))
+        return State(Share.SHARD, cut).because(fact("reason.differ_like_shards"))
 
     def _alike(self, shape: list[int]) -> Cut | None:
         """The cut of a recent shard of like shape, unless weights of it are cut in two ways.
@@ -297,13 +298,13 @@ class Knowledge:
         shape = self.ranks.shape(row)
         cuts = [split_like(self.state[own].cut, self.ranks.shape(own), shape) for own in shards]
         found = State(Share.SHARD, next((cut for cut in cuts if cut is not None), None))
-        return found.because("its module works on shards")
+        return found.because(fact("reason.module_of_shards"))
 
     def looked_back(self, row: int) -> State:
         """The state of a row with what later calls told of the same tensor."""
         state = self.state[row]
         if state.share is Share.UNKNOWN and not self.ranks.shape(row):
-            return LOCAL.because("a single number is no part of anything")
+            return LOCAL.because(fact("reason.single_number"))
         if not self.is_open(row):
             return state
         found = self.look_up(row) if row not in self.uninitialised else None
@@ -324,5 +325,5 @@ def _placed(table: ParameterTable, texts: Texts) -> dict[int, State]:
             state = State(Share.PARTIAL)
         else:
             state = REPLICA if is_whole(text) else UNKNOWN
-        found[row] = state.because(f"it is a distributed tensor placed {text}")
+        found[row] = state.because(fact("reason.placed", placed=text))
     return found

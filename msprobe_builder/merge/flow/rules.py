@@ -1,7 +1,7 @@
 """What a call makes of shards, replicas and partial results: rules in order, the first one decides.
 
 Each rule looks at one output of one call and says what it is, or nothing. Its reason is told with
-the merged value, so it is worded as the end of "… because".
+the merged value.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.merge.flow.dimensions import (
     Cut,
     broadcast_from,
@@ -120,7 +121,7 @@ class Rule(NamedTuple):
     """A ``name`` for people who follow the flow, a ``reason`` for those who read a value."""
 
     name: str
-    reason: str
+    reason: Fact | None
     decide: Callable[[Output], State | None]
 
 
@@ -342,56 +343,56 @@ def _of_shards(output: Output) -> State:
 
 
 RULES = (
-    Rule("reduced", "a reduction over the ranks takes it in", _reduced),
+    Rule("reduced", fact("reason.reduced"), _reduced),
     Rule(
         "looked up",
-        "each rank looks up its own words, and their sum is the whole",
+        fact("reason.looked_up"),
         _looked_up,
     ),
-    Rule("uninitialised", "its memory was not written yet", _uninitialised),
-    Rule("updated in place", "a weight that all ranks hold is updated alike", _updated_in_place),
+    Rule("uninitialised", fact("reason.unwritten"), _uninitialised),
+    Rule("updated in place", fact("reason.updated_alike"), _updated_in_place),
     Rule(
         "masked gradient",
-        "a gradient of what all ranks hold went through something of each rank's own",
+        fact("reason.masked_gradient"),
         _masked_gradient,
     ),
-    Rule("gradient of a shard", "it is the gradient of a shard", _gradient_of_shard),
+    Rule("gradient of a shard", fact("reason.gradient_of_shard"), _gradient_of_shard),
     Rule(
         "gradient of a replica",
-        "of the gradient of what all ranks hold each rank adds up its own share",
+        fact("reason.gradient_of_replica"),
         _gradient_of_replica,
     ),
     Rule(
         "gradient of a broadcast",
-        "each rank sums over its own part of what was broadcast",
+        fact("reason.gradient_of_broadcast"),
         _gradient_of_broadcast,
     ),
-    Rule("masked later", "the forward call took in something of each rank's own", _masked_later),
-    Rule("of something unknown", "its call took in something unknown", _of_unknown),
+    Rule("masked later", fact("reason.forward_of_own"), _masked_later),
+    Rule("of something unknown", fact("reason.of_unknown"), _of_unknown),
     Rule(
         "of other factors",
-        "its call took in what all ranks hold alike, and factors that differ",
+        fact("reason.of_other_factors"),
         _of_other_factors,
     ),
-    Rule("taken by rank", "each rank takes a slice of its own", _taken_by_rank),
-    Rule("counted twice", "ranks count from other numbers, but the same ones", _counted_twice),
-    Rule("of own numbers", "its call took in something of each rank's own", _of_own_numbers),
+    Rule("taken by rank", fact("reason.own_slice"), _taken_by_rank),
+    Rule("counted twice", fact("reason.counted_twice"), _counted_twice),
+    Rule("of own numbers", fact("reason.of_own"), _of_own_numbers),
     Rule(
         "of mixed numbers",
-        "its call took in shards and something of each rank's own",
+        fact("reason.of_shards_and_own"),
         _of_mixed_numbers,
     ),
-    Rule("of partial results", "its call took in partial results", _of_partial),
-    Rule("of replicas", "its call took in what all ranks hold alike", _of_replicas),
-    Rule("of nothing", "", _of_nothing),
+    Rule("of partial results", fact("reason.of_partial"), _of_partial),
+    Rule("of replicas", fact("reason.of_replicas"), _of_replicas),
+    Rule("of nothing", None, _of_nothing),
     Rule(
         "gathering product",
-        "the function gathers the rows before it multiplies them",
+        fact("reason.gathering_product"),
         _gathering_product,
     ),
-    Rule("partial product", "both factors are cut along what is summed over", _partial_product),
-    Rule("summed", "the indices of its sum say what becomes of each dimension", _summed),
-    Rule("shrunk", "its call reduces a shard along one dimension", _shrunk),
-    Rule("gathered", "its call put shards together itself", _gathered),
-    Rule("of shards", "its call took in shards", _of_shards),
+    Rule("partial product", fact("reason.partial_product"), _partial_product),
+    Rule("summed", fact("reason.indices"), _summed),
+    Rule("shrunk", fact("reason.shrunk"), _shrunk),
+    Rule("gathered", fact("reason.gathered_itself"), _gathered),
+    Rule("of shards", fact("reason.of_shards"), _of_shards),
 )

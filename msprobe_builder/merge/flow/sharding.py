@@ -15,6 +15,7 @@ from math import prod
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction, module_path, parse_gradients
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.calls import follow
@@ -28,7 +29,7 @@ from msprobe_builder.merge.flow.share import REPLICA, UNKNOWN, Share, State
 from msprobe_builder.merge.flow.totals import find_totals
 from msprobe_builder.merge.flow.wholes import Wholes
 
-_COPIES = "several ranks hold the same part"
+_COPIES = fact("reason.copies")
 _THROUGH = Section.INPUT, Section.OUTPUT
 
 
@@ -103,7 +104,7 @@ def _enter(known: Knowledge, node: int, owners: Set[str]) -> None:
     for row in known.ranks.tensors(node, Section.PARAMETERS, Section.PARAMETERS_GRAD):
         state = known.layers.parameter(name, row, known.ranks.name(row))
         if state == REPLICA and _is_partial_gradient(known, node, row):
-            state = State(Share.PARTIAL).because("each rank adds up its own part of the gradient")
+            state = State(Share.PARTIAL).because(fact("reason.own_part_of_gradient"))
         known.put(row, state)
     _pass_boundary(known, node, Section.INPUT, owners)
 
@@ -137,9 +138,9 @@ def _pass_boundary(known: Knowledge, node: int, section: Section, owners: Set[st
     for row in known.ranks.tensors(node, section):
         rule = boundary_state(class_name, name.direction, section)
         if rule is not None:
-            rule = rule.because(f"{class_name} takes in and puts out so")
+            rule = rule.because(fact("reason.takes_and_puts", name=class_name))
         if rule == REPLICA and _is_part_of_sequence(known, node, row, section):
-            state = State(Share.SHARD, Cut(0)).because("the layer gathers or scatters the rows")
+            state = State(Share.SHARD, Cut(0)).because(fact("reason.layer_gathers"))
             known.put(row, state, is_certain=True)
             continue
         seen = known.look_up(row)

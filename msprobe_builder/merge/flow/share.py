@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.merge.flow.dimensions import Cut
 
 
@@ -23,19 +25,24 @@ class State:
     """The share of one tensor; the ``cut`` of a shard is None when it is not known.
 
     ``reduced`` is the row that holds a partial tensor made whole, -1 when there is none.
-    ``reason`` says in words how it is known; it makes no state another one.
+    ``reason`` says how it is known; it makes no state another one.
     """
 
     share: Share
     cut: Cut | None = None
     reduced: int = -1
-    reason: str = field(default="", compare=False)
+    reason: Fact | None = field(default=None, compare=False)
 
-    def because(self, reason: str) -> State:
+    def because(self, reason: Fact | None) -> State:
         """The same state with a reason, unless it has one."""
-        return self if self.reason else replace(self, reason=reason)
+        return self if self.reason is not None else replace(self, reason=reason)
 
 
 REPLICA = State(Share.REPLICA)
 LOCAL = State(Share.LOCAL)
 UNKNOWN = State(Share.UNKNOWN)
+
+
+def because(reasons: Sequence[Fact]) -> Fact:
+    """What a recipe says of how the share of a value is known."""
+    return fact("recipe.because", why=fact("recipe.reasons", reasons=reasons))

@@ -6,6 +6,7 @@ from math import prod
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.merge.flow.dimensions import Cut
 from msprobe_builder.merge.flow.knowledge import Knowledge
 from msprobe_builder.merge.flow.operators import is_product, operator_of_call
@@ -34,7 +35,7 @@ def find_totals(known: Knowledge, node: int) -> None:
         if not _has_norm(known, node):
             results += known.ranks.tensors(node, Section.OUTPUT)
         total = next((own for own in results if _is_total(known, own, row)), -1)
-        reason = "a later call takes in the sum of it" if total >= 0 else ""
+        reason = fact("reason.summed_later") if total >= 0 else None
         known.state[row] = State(Share.PARTIAL, None, total, reason)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from msprobe_builder.dump.names import Direction, Kind, Name, module_path
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.shapes import parse_shape
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.dimensions import Cut
@@ -90,9 +91,13 @@ class Layers:
         known = parameter_state(own, parameter)
         if told is None:
             class_name = self.class_of(name)
-            return parameter_state(class_name, parameter).because(f"{class_name} holds it so")
+            return parameter_state(class_name, parameter).because(
+                fact("reason.holds", name=class_name)
+            )
         if told.cut and known.cut and told.cut.dimension == known.cut.dimension:
-            return known.because(f"{own} holds it so")  # it may say more, such as of each expert
+            return known.because(
+                fact("reason.holds", name=own)
+            )  # it may say more, such as of each expert
         return told
 
     @staticmethod
@@ -102,12 +107,12 @@ class Layers:
             return None
         differ = [place for place, size in enumerate(whole) if size != own[place]]
         if not differ:
-            return REPLICA.because("the other side has it in this shape, whole")
+            return REPLICA.because(fact("reason.whole_on_other_side"))
         [place] = differ if len(differ) == 1 else [-1]
         # Rows of words may be filled up, so that all parts together are more than the whole.
         if place < 0 or not own[place] < whole[place] <= own[place] * ranks.count:
             return None
-        reason = f"the other side has it whole, with {whole[place]} instead of {own[place]}"
+        reason = fact("reason.whole_size", whole=whole[place], own=own[place])
         return State(Share.SHARD, Cut(place)).because(reason)
 
     def _call(

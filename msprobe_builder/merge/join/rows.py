@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.graph.parameter_table import ParameterTable, concatenate, take
 from msprobe_builder.graph.provenance import Provenance, join, pick
 from msprobe_builder.merge.join.stages import Call, MergedNode
@@ -31,13 +32,13 @@ def merged_rows(
     picker = _Picker(stages)
     rows: list[int] = []
     owner: list[int] = []
-    of_stage: dict[int, str] = {}  # by row, where a wrapper's value stands on one stage only
+    of_stage: dict[int, Fact] = {}  # by row, where a wrapper's value stands on one stage only
     for index, node in enumerate(nodes):
         for call, row in picker.rows(node):
             stage = stages[call.stage]
             if len(node.calls) > 1 and node.is_split:
-                ranks = ", ".join(map(str, stage.ranks))
-                of_stage[len(rows)] = f"from pipeline stage {call.stage} (rank {ranks})"
+                where = fact("recipe.stage", stage=call.stage, ranks=list(stage.ranks))
+                of_stage[len(rows)] = where
             rows.append(row + shift[call.stage])
             owner.append(index)
     picked = np.array(rows, dtype=np.int64)
@@ -45,8 +46,7 @@ def merged_rows(
     sizes = [len(stage.table) for stage in stages]
     provenance = pick(join([stage.provenance for stage in stages], sizes), rows)
     for row, where in of_stage.items():
-        recipe = provenance.recipes.get(row)
-        provenance.recipes[row] = f"{recipe}; {where}" if recipe else where
+        provenance.recipes[row] = (*provenance.recipes.get(row, ()), where)
     begin = np.searchsorted(table.node, np.arange(len(nodes))).tolist()
     texts = stages[0].dump.parameters.texts
     for several in (passed_on(nodes, stages), stages_apart(nodes, stages, texts)):

@@ -33,7 +33,7 @@ from msprobe_builder.merge.values.blocks import Orders
 from msprobe_builder.merge.values.combine import Combined, combine, combined_shards
 
 Key = tuple[int, int, int]  # node of the common tree, section, name
-_NO_ORDER = "in which order experts get their tokens is not known"
+_NO_ORDER = fact("unmerged.order")
 Classify = Callable[[Sequence[ParameterTable], Sequence[int]], list[State]]
 
 
@@ -228,7 +228,9 @@ def _combined(
     recipes = dict(said[0].recipes)
     for row, recipe in result.provenance.recipes.items():
         before = said[0].recipes.get(row)
-        recipes[row] = f"{recipe}; of rank {firsts[0]} before: {before}" if before else recipe
+        recipes[row] = recipe
+        if before:
+            recipes[row] += (fact("recipe.before", rank=firsts[0], recipe=before),)
     drifted = [
         f"{tree.names[result.table.node[row]]} {texts.values[result.table.name_id[row]]}"
         for row in result.drifted

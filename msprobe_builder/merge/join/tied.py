@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.merge.flow.parallel_layers import module_stem
@@ -20,7 +21,7 @@ from msprobe_builder.merge.join.tied_weights import tied_modules
 from msprobe_builder.merge.ranks.part import StageGraph
 
 _ALL_MISSING = 0b1111
-_WHY = "share of a weight that several pipeline stages hold; their sum was not recorded"
+_WHY = fact("unmerged.tied")
 
 
 def without_tied_gradients(

@@ -16,6 +16,7 @@ from math import gcd, prod
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.graph.assembly import PLAIN, Order
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
@@ -29,19 +30,19 @@ Orders = tuple[Order, ...]
 _KNOWN: Orders = (PLAIN,)
 
 
-def in_words(orders: Orders) -> str:
+def told_of_orders(orders: Orders) -> Fact | None:
     """What a recipe says of the order of elements, nothing of plain shards."""
     if orders in ((), _KNOWN):
-        return ""
-    return " " + " or ".join(map(_one_in_words, orders))
+        return None
+    return fact("recipe.order", orders=list(map(_told_of_order, orders)))
 
 
-def _one_in_words(order: Order) -> str:
+def _told_of_order(order: Order) -> Fact:
     if order == PLAIN:
-        return "one after the other"
-    sizes = " : ".join(map(str, order.blocks))
-    places = "".join(f" {part}.{block}" for part, block in order.pieces)
-    return f"block by block ({sizes}{', in the order' + places if places else ''})"
+        return fact("recipe.one_after_the_other")
+    pieces = " ".join(f"{part}.{block}" for part, block in order.pieces)
+    places = fact("recipe.places", places=pieces) if pieces else None
+    return fact("recipe.blocks", sizes=" : ".join(map(str, order.blocks)), places=places)
 
 
 def find_blocks(

@@ -14,28 +14,27 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameter_columns import ALL_MISSING
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.shapes import parse_shape
-from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.fact import Fact, Facts, fact
 from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.floating import epsilons
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Factors, Provenance, Shares
 from msprobe_builder.merge.flow.dimensions import Cut
-from msprobe_builder.merge.flow.share import Share, State
+from msprobe_builder.merge.flow.share import Share, State, because
 from msprobe_builder.merge.values.agreement import apart, distances, tolerances
-from msprobe_builder.merge.values.blocks import Orders, in_words
+from msprobe_builder.merge.values.blocks import Orders, told_of_orders
 from msprobe_builder.merge.values.data import assemblies, checksums, is_one_file
 
 NO_ORDERS: Mapping[int, Orders] = MappingProxyType({})
-_DEPENDS = "depends on the rank and is not reduced: unknown"
+_DEPENDS = fact("unmerged.depends")
 _REASONS = {
-    Share.REPLICA: "not all ranks have it",
-    Share.SHARD: "how the parts are cut is not known",
-    Share.PARTIAL: "partial sums whose total was not recorded: unknown",
+    Share.REPLICA: fact("unmerged.not_on_all"),
+    Share.SHARD: fact("unmerged.cut_unknown"),
+    Share.PARTIAL: fact("unmerged.partial"),
     Share.LOCAL: _DEPENDS,
     Share.UNKNOWN: _DEPENDS,
 }
-_NO_CHECKSUM = "checksum unknown: those of parts say nothing of the whole"
-_NO_ORDER_TOLD = "; whether elements are in their places cannot be told from statistics"
+_NO_CHECKSUM = fact("unmerged.checksum")
 _WEIGHTS = (Section.PARAMETERS, Section.PARAMETERS_GRAD)
 
 
@@ -73,7 +72,7 @@ def combine(
     numel, shape_id = first.numel.copy(), first.shape_id.copy()
     share = np.array([state.share for state in states], dtype=np.int64)
     tensors = first.is_tensor
-    recipes: dict[int, str] = {}
+    recipes: dict[int, Facts] = {}
 
     files_known = bool(parts) and bool(parts[0])
     shards = np.flatnonzero((share == Share.SHARD) & tensors)
@@ -81,32 +80,37 @@ def combine(
     statistics[:, shards] = combined_shards(stack[:, :, shards], elements)
     numel[shards] = elements.sum(axis=0)
     shape_ids = np.array([table.shape_id for table in tables])
-    wholes: dict[tuple[tuple[int, ...], Cut | None], tuple[int, str]] = {}
+    wholes: dict[tuple[tuple[int, ...], Cut | None], tuple[int, Fact]] = {}
     for row in shards.tolist():
         ids = tuple(shape_ids[:, row].tolist())
         known = ids, states[row].cut
         if known not in wholes:
             wholes[known] = _whole_shape(*known, texts)
-        shape_id[row], shown = wholes[known]
-        shown += in_words(orders.get(row, ()))
-        own = int(missing[row])
-        recipes[row] = _shard_recipe(stack[:, :, row], statistics[:, row], own, ranks, shown)
+        shape_id[row], along = wholes[known]
+        told = fact(
+            "recipe.shards",
+            ranks=list(ranks),
+            along=along,
+            order=told_of_orders(orders.get(row, ())),
+            statistics=_combined(stack[:, :, row], statistics[:, row], int(missing[row])),
+        )
+        recipes[row] = (told,)
         if not files_known and first.section[row] == Section.PARAMETERS:
-            recipes[row] += _NO_ORDER_TOLD
+            recipes[row] += (fact("recipe.no_order"),)
 
     for row in np.flatnonzero((share == Share.PARTIAL) & tensors).tolist():
         result = states[row].reduced
         if result < 0:
             missing[row] = ALL_MISSING
-            recipes[row] = _REASONS[Share.PARTIAL]
+            recipes[row] = (_REASONS[Share.PARTIAL],)
         else:
             statistics[:, row] = statistics[:, result]
             missing[row] = missing[result]
-            recipes[row] = "partial results, shown as their reduction over the ranks"
+            recipes[row] = (fact("recipe.partial"),)
     open_rows = ((share == Share.LOCAL) | (share == Share.UNKNOWN)) & tensors
     missing[open_rows] = ALL_MISSING
     for row in np.flatnonzero(open_rows).tolist():
-        recipes[row] = _DEPENDS
+        recipes[row] = (_DEPENDS,)
         if share[row] == Share.UNKNOWN:
             shape_id[row], numel[row] = -1, np.nan
     statistics[:, missing == ALL_MISSING] = np.nan
@@ -131,16 +135,16 @@ def combine(
         },
     )
     unknown = _unknown(table, first, states, parts[0] if parts else {}, files)
-    shown = ", ".join(map(str, ranks))
     for row in replicas.tolist():
-        recipes[row] = f"alike on ranks {shown}"
+        recipes[row] = (fact("recipe.alike", ranks=list(ranks)),)
     for row in drifted:
-        recipes[row] = f"different on ranks {shown}, shown as on rank {ranks[0]}"
+        recipes[row] = (fact("recipe.different", ranks=list(ranks), shown=ranks[0]),)
     for row in first.md5.keys() - md5.keys():
-        recipes[row] = "; ".join(filter(None, (recipes.get(row), unknown[row])))
+        recipes[row] = (*recipes.get(row, ()), unknown[row])
     for row, recipe in recipes.items():
-        if states[row].reason:
-            recipes[row] = f"{recipe}; because {states[row].reason}"
+        reason = states[row].reason
+        if reason is not None:
+            recipes[row] = (*recipe, because([reason]))
     different = sorted({*drifted, *differing})
     return Combined(
         table,
@@ -209,7 +213,7 @@ def _unknown(
     states: Sequence[State],
     dumped: Mapping[int, Assembly],
     files: dict[int, Assembly],
-) -> dict[int, str]:
+) -> dict[int, Fact]:
     """Why rows cannot be compared: their statistics, their checksum or their data are unknown."""
     found = {}
     for row in np.flatnonzero((table.missing == ALL_MISSING) & table.is_tensor).tolist():
@@ -220,7 +224,7 @@ def _unknown(
         is_whole = share is Share.SHARD or states[row].reduced >= 0
         found[row] = _NO_CHECKSUM if is_whole else _REASONS[share]
         if share is Share.REPLICA:
-            found[row] = "the ranks have other checksums"
+            found[row] = fact("unmerged.checksums_differ")
     for row in dumped.keys() - files.keys():
         found[row] = _REASONS[states[row].share]
     return found
@@ -246,33 +250,27 @@ def combined_shards(
         )
 
 
-def _whole_shape(ids: Sequence[int], cut: Cut | None, texts: Texts) -> tuple[int, str]:
+def _whole_shape(ids: Sequence[int], cut: Cut | None, texts: Texts) -> tuple[int, Fact]:
     """The id of the whole's shape from those of its parts, and how they lie in it."""
     shapes = [parse_shape(texts, one) for one in ids]
     if cut is None or not all(len(shape) > cut.dimension for shape in shapes):
-        return -1, "along an unknown dimension"
+        return -1, fact("recipe.along_unknown")
     dimension = cut.dimension
     whole = list(shapes[0])
     whole[dimension] = sum(shape[dimension] for shape in shapes)
-    return texts.id(str(whole)), f"along dimension {dimension}"
+    return texts.id(str(whole)), fact("recipe.along", dimension=dimension)
 
 
-def _shard_recipe(
-    parts: NDArray[np.float64],
-    whole: NDArray[np.float64],
-    missing: int,
-    ranks: Sequence[int],
-    where: str,
-) -> str:
-    shown = [[f"{value:.9g}" for value in column] for column in parts.T.tolist()]
-    lists = [", ".join(column) for column in shown]
-    squares = "² + ".join(shown[3])
+def _combined(parts: NDArray[np.float64], whole: NDArray[np.float64], missing: int) -> Fact | None:
+    """How the recorded statistics of the whole follow from those of its parts."""
+    largest, least, means, norms = parts.T.tolist()
+    squares = [fact("recipe.square", value=one) for one in norms]
+    values = whole.tolist()
     steps = (
-        f"max({lists[0]}) = {whole[0]:.9g}",
-        f"min({lists[1]}) = {whole[1]:.9g}",
-        f"mean weighted by elements ({lists[2]}) = {whole[2]:.9g}",
-        f"norm √({squares}²) = {whole[3]:.9g}",
+        fact("recipe.max", parts=largest, whole=values[0]),
+        fact("recipe.min", parts=least, whole=values[1]),
+        fact("recipe.mean", parts=means, whole=values[2]),
+        fact("recipe.norm", parts=squares, whole=values[3]),
     )
-    recorded = "; ".join(step for bit, step in enumerate(steps) if not missing >> bit & 1)
-    told = f"shards of ranks {', '.join(map(str, ranks))} {where}"
-    return f"{told}: {recorded}" if recorded else told
+    recorded = [step for bit, step in enumerate(steps) if not missing >> bit & 1]
+    return fact("recipe.statistics", statistics=recorded) if recorded else None

@@ -25,13 +25,14 @@ from numpy.typing import NDArray
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import Fact, Facts, fact, within
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.flow.operators import operator_of_call
+from msprobe_builder.merge.flow.share import because
 from msprobe_builder.operators.operator import Operator
 
 _SAME = 1e-5
-_DIVIDED = "it was divided by {}, as the loss of each rank is the mean of its own tokens"
 
 
 def with_common_mean(side: Side, other: Side, texts: Texts) -> Side:
@@ -64,7 +65,7 @@ def with_common_mean(side: Side, other: Side, texts: Texts) -> Side:
     statistics[:, rows] /= parts
     recipes = dict(provenance.recipes)
     for row, count in zip(rows, parts.tolist(), strict=True):
-        recipes[row] = _with_reason(recipes.get(row, ""), _DIVIDED.format(count))
+        recipes[row] = _with_reason(recipes.get(row, ()), fact("reason.own_mean", count=count))
     return replace(
         side,
         table=replace(table, statistics=statistics),
@@ -77,12 +78,15 @@ def _takes_a_mean(operator: Operator) -> bool:
     return operator.name == "mean" or "own_mean" in operator.traits
 
 
-def _with_reason(recipe: str, more: str) -> str:
+def _with_reason(recipe: Facts, more: Fact) -> Facts:
     """A recipe with one more reason for what was done last; what was done before stands behind."""
-    last, before, earlier = recipe.partition("; of rank ")
-    if "because " in last:
-        return f"{last}, and {more}{before}{earlier}"
-    return f"{last}{'; ' if last else ''}because {more}{before}{earlier}"
+    codes = [one.code for one in recipe]
+    if "recipe.because" in codes:
+        place = codes.index("recipe.because")
+        known = [one for one in within(recipe[place]) if one.code.startswith("reason.")]
+        return (*recipe[:place], because([*known, more]), *recipe[place + 1 :])
+    place = codes.index("recipe.before") if "recipe.before" in codes else len(codes)
+    return (*recipe[:place], because([more]), *recipe[place:])
 
 
 def _works_in_backward(side: Side) -> bool:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.parameter_table import ParameterTable, take
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.graph.side import Side
@@ -31,7 +32,6 @@ from msprobe_builder.merge.values.combine import combine
 from msprobe_builder.merge.values.data import files_of
 from msprobe_builder.merge.values.rows_alike import common_rows
 
-_PLACED = "it is a distributed tensor placed {} over the data-parallel ranks"
 _LARGEST, _SMALLEST = 0, 1
 
 
@@ -79,7 +79,8 @@ def join_parts(
     ]
     tables = [_with_empty_parts(one) for one in with_local_shapes(tables, texts)]
     states = [
-        State(Share.SHARD, Cut(dimension)).because(_PLACED.format(text)) for dimension, text in cuts
+        State(Share.SHARD, Cut(dimension)).because(fact("reason.placed_over_replicas", placed=text))
+        for dimension, text in cuts
     ]
     parts = [files_of(side, of_rank) for side, of_rank in zip(sides, picked, strict=True)]
     joined = combine(tables, states, texts, [one.rank for one in holders], parts)

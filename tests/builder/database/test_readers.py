@@ -47,11 +47,10 @@ def test_the_hierarchy(random: Random) -> None:
                 line = [one, *ancestors(nodes, one)]
                 parents |= dict(pairwise(line))
             assert read_ancestors(connection, some) == parents
-            for one in nodes.values():
-                assert list(read_subtree(connection, one.node)) == list(
-                    range(one.node, one.end + 1)
-                )
-                assert last_inside(connection, graph, one.node) == one.end
+            for node in nodes.values():
+                inside = list(range(node.node, node.end + 1))
+                assert list(read_subtree(connection, node.node)) == inside
+                assert last_inside(connection, graph, node.node) == node.end
             micro = {one for one in some if nodes[one].micro_step == 1}
             assert of_micro_step(connection, some, 1) == micro
             collections = {

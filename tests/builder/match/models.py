@@ -16,6 +16,7 @@ from msprobe_builder.base.options import DEFAULT_OPTIONS, BuildOptions
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.read import read_dump
 from msprobe_builder.dump.source import InMemoryDump
+from msprobe_builder.facts.wording import tell
 from msprobe_builder.graph.parameter_table import order_parameters
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import build_tree
@@ -116,11 +117,11 @@ class Result:
         own, other = (self.bench, self.npu) if bench else (self.npu, self.bench)
         unmatched = self.matching.bench_unmatched if bench else self.matching.npu_unmatched
         place = unmatched.node.tolist().index(own.tree.names.index(name))
-        candidate = unmatched.candidate[place]
+        candidate, detail = unmatched.candidate[place], unmatched.detail[place]
         return (
             Reason(unmatched.reason[place]).name,
             other.tree.names[candidate] if candidate >= 0 else None,
-            unmatched.detail[place],
+            None if detail is None else tell(detail),
         )
 
 

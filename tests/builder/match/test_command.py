@@ -49,7 +49,7 @@ def test_layer_mapping_and_match_file(
     assert rows(database, f"{query}'{npu}'") == [(bench,)]
     [(code, message)] = rows(database, "SELECT code, message FROM diagnostic")
     assert code == "mapping_rule_unused"
-    assert "line 4:" in message
+    assert "line 4:" in str(message)
     taken = (
         "SELECT unmatched_reason, detail FROM node_view JOIN unmatched USING (node_id)"
         " WHERE name = 'Module.model.LlamaModel.forward.1'"

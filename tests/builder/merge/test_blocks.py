@@ -11,12 +11,13 @@ import pytest
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.read import read_dump
+from msprobe_builder.facts.wording import tell
 from msprobe_builder.graph.assembly import PLAIN, Order
 from msprobe_builder.graph.parameter_table import order_parameters
 from msprobe_builder.graph.tree import build_tree
 from msprobe_builder.merge.flow.dimensions import Cut
 from msprobe_builder.merge.flow.share import REPLICA, Share, State
-from msprobe_builder.merge.values.blocks import find_blocks, in_words
+from msprobe_builder.merge.values.blocks import Orders, find_blocks, told_of_orders
 from tests.builder.metrics.small_dump import Record, call, tensor, write_dump
 
 MODEL = "Module.model.Model.forward.0"
@@ -282,9 +283,15 @@ def test_weights_worked_on_outside_the_model_have_the_blocks_of_their_shape(
     assert ("Torch.neg.0.forward", Section.INPUT) not in found
 
 
+def worded_orders(orders: Orders) -> str:
+    told = told_of_orders(orders)
+    assert told is not None
+    return tell(told)
+
+
 def test_recipes_word_the_order() -> None:
-    assert in_words(()) == in_words((PLAIN,)) == ""
-    assert in_words((Order((2, 1)),)) == " block by block (2 : 1)"
-    assert in_words((Order((1, 1)), PLAIN)) == " block by block (1 : 1) or one after the other"
+    assert told_of_orders(()) is told_of_orders((PLAIN,)) is None
+    assert worded_orders((Order((2, 1)),)) == " block by block (2 : 1)"
+    assert worded_orders((Order((1, 1)), PLAIN)) == " block by block (1 : 1) or one after the other"
     pieces = Order((1, 1), ((0, 0), (1, 1)))
-    assert in_words((pieces,)) == " block by block (1 : 1, in the order 0.0 1.1)"
+    assert worded_orders((pieces,)) == " block by block (1 : 1, in the order 0.0 1.1)"

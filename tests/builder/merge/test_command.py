@@ -52,7 +52,7 @@ def test_comparison(dumps: Path, tmp_path: Path) -> None:
                 "SELECT recipe FROM recipe_view JOIN node_name USING (node_id)"
                 " WHERE name = 'Module.0.embedding.word_embeddings.VocabParallelEmbedding."
                 "forward.0'"
-                " AND recipe LIKE 'shards%'"
+                " AND recipe LIKE '%recipe.shards%'"
             )
         )
     assert origins == [(0,), (1,)]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from msprobe_builder import BuildConfig, BuildResult, build
 from msprobe_builder.merge.ranks.layout import parse_layout
 from tests.builder.merge.faults import Record, change_rank, scale, scale_weight
+from tests.worded import worded
 
 Array = NDArray[np.float64]
 TRUTH = parse_layout({"rank_size": 1, "tp": 1, "pp": 1}, "truth")
@@ -43,7 +44,7 @@ def compare(dumps: Path, split: Path, output: Path) -> BuildResult:
 
 def query(result: BuildResult, sql: str) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(result.path)) as connection:
-        return connection.execute(sql).fetchall()
+        return worded(connection.execute(sql))
 
 
 def test_without_a_fault_nobody_disagrees(dumps: Path, tmp_path: Path) -> None:

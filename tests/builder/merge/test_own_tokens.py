@@ -137,7 +137,7 @@ def divided(database: Path) -> int:
     with closing(sqlite3.connect(database)) as connection:
         [[count]] = worded(
             connection.execute(
-                "SELECT count(*) FROM recipe_view WHERE recipe LIKE '%mean of its own tokens%'"
+                "SELECT count(*) FROM recipe_view WHERE recipe LIKE '%reason.own_mean%'"
             )
         )
     assert isinstance(count, int)

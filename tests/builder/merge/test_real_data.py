@@ -210,7 +210,7 @@ def test_a_missing_file_of_one_rank_is_said(dump_of: MakeDump, tmp_path: Path) -
     npu = Path(shutil.copytree(dump_of(split), tmp_path / "npu"))
     (npu / "rank1" / "dump_tensor_data" / name).unlink()
     result = compare(npu, dump_of(Split()), split, tmp_path / "out")
-    notes = query(result, "SELECT note FROM tensor_view WHERE note LIKE 'missing:%'")
+    notes = query(result, "SELECT note FROM tensor_view WHERE note LIKE '%pair.missing%'")
     assert notes == [(f"missing: npu, {name} cannot be opened",)]
 
 

@@ -21,6 +21,7 @@ from msprobe_builder.graph.tree import build_tree
 from msprobe_builder.match.matching import Matching, Unmatched, inverse
 from msprobe_builder.metrics.measure import Measured, measure
 from tests.builder.metrics.small_dump import Record, call, tensor, write_dump, write_npy
+from tests.worded import worded
 
 CALL = "Functional.loss.0.forward"
 LINEAR = "Module.fc.Linear.forward.0"
@@ -29,7 +30,7 @@ LINEAR = "Module.fc.Linear.forward.0"
 def _query(npu: Path, bench: Path, query: str) -> list[Any]:
     built = build(BuildConfig(npu, bench), npu.parent / "out")
     with closing(sqlite3.connect(built.path)) as connection:
-        return connection.execute(query).fetchall()
+        return worded(connection.execute(query))
 
 
 def _verdict(npu: Path, bench: Path, name: str = CALL) -> tuple[float | None, str]:

@@ -17,6 +17,7 @@ import pytest
 from msprobe_builder import BuildConfig, BuildError, build
 from msprobe_builder.metrics.tensor_file import TensorFileError, open_tensor
 from tests.builder.metrics.small_dump import Record, call, tensor, write_dump, write_npy
+from tests.worded import worded
 
 NAME = "Functional.gelu.0.forward"
 
@@ -33,7 +34,7 @@ def _dump(directory: Path, arrays: dict[str, Any], **replaced: Any) -> Path:
 def _rows(database: Path, columns: str) -> list[Any]:
     with closing(sqlite3.connect(database)) as connection:
         query = f"SELECT {columns} FROM tensor_view WHERE side = 'npu' ORDER BY ordinal"
-        return connection.execute(query).fetchall()
+        return worded(connection.execute(query))
 
 
 def _build(tmp_path: Path, npu: Path, bench: Path) -> Any:

@@ -119,7 +119,7 @@ export class GaNodeSummary extends LocalizedElement {
           >[[_check(record, text)]]</span
         >
         <span class="match" hidden$="[[!isComparison]]">
-          <span class="cut" title="[[_reasonTitle(record)]]"
+          <span class="cut" title="[[_reasonTitle(record, text)]]"
             >[[_match(record, partner, text)]]</span
           >
           <button
@@ -248,7 +248,11 @@ export class GaNodeSummary extends LocalizedElement {
         partner.name === record.name ? text.details.matched : text.details.matchedWith;
       return source ? `${matched} (${source}${evidenceText(record, text)})` : matched;
     }
-    const reason = translated(text.reasons, record.unmatchedReason, record.unmatchedDetail);
+    const reason = translated(
+      text.reasons,
+      record.unmatchedReason,
+      text.verdict.tell(record.unmatchedDetail),
+    );
     const why = [reason || record.unmatchedReason, groupText(this.detail, text)]
       .filter((part) => part !== '')
       .join(': ');
@@ -280,8 +284,8 @@ export class GaNodeSummary extends LocalizedElement {
     this.dispatchEvent(new CustomEvent('judge', { detail, bubbles: true, composed: true }));
   }
 
-  _reasonTitle(record: NodeRecord): string {
-    return record.unmatchedDetail;
+  _reasonTitle(record: NodeRecord, text: Texts): string {
+    return text.verdict.tell(record.unmatchedDetail);
   }
 
   _target(record: NodeRecord, partner: NodeRecord | undefined): boolean {

@@ -275,7 +275,7 @@ export class GaTableTools extends LocalizedElement {
   _csv(): void {
     const { detail, step, rank, columns } = this;
     if (!detail) return;
-    const rows = fileRows(detail, { step, rank }, columns);
+    const rows = fileRows(detail, { step, rank }, columns, this.text.verdict.tell);
     saveText(`${this._name(detail, step, rank)}.csv`, toCsv(rows), 'text/csv');
   }
 

@@ -1,6 +1,6 @@
 // How a merged value came about, in words and as a small table.
 
-import { parseRecipe, type Recipe } from '../../data/recipe';
+import { readRecipe, type Recipe } from '../../data/recipe';
 import type { NodeRecord, Parameter } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import { create } from '../parts/create';
@@ -34,11 +34,11 @@ export function recipeView(
   side: string,
   text: Texts,
 ): HTMLElement {
-  const recipe = parseRecipe(parameter.recipe);
+  const recipe = readRecipe(parameter.recipe);
   const view = create('section', 'recipe');
   view.append(...account(recipe, side, record, text));
-  for (const one of recipe.apart ?? []) {
-    view.append(create('p', 'apart', text.origin.apart(one)));
+  for (const one of recipe.apart) {
+    view.append(create('p', 'apart', text.origin.apart(text.verdict.word(one))));
   }
   if (recipe.stage) {
     const { number, ranks } = recipe.stage;
@@ -53,11 +53,15 @@ function account(recipe: Recipe, title: string, record: NodeRecord, text: Texts)
   return [
     create('strong', '', `${title}: ${kindName(recipe, record, text)}`),
     create('p', '', explanation(recipe, record, text)),
-    ...(recipe.reason ? [create('p', 'muted', text.origin.because(recipe.reason))] : []),
+    ...(recipe.because ? [create('p', 'muted', text.origin.because(because(recipe, text)))] : []),
     ...(recipe.combinations.length > 0 ? [combinations(recipe, text)] : []),
-    ...(recipe.orderUntold ? [create('p', 'muted', text.origin.orderUntold)] : []),
+    ...(recipe.isOrderUntold ? [create('p', 'muted', text.origin.orderUntold)] : []),
     ...(before ? account(before.recipe, text.origin.before(before.rank), record, text) : []),
   ];
+}
+
+function because({ because }: Recipe, text: Texts): string {
+  return text.verdict.word(because?.['why'] ?? '');
 }
 
 function kindName({ kind }: Recipe, { originRanks }: NodeRecord, text: Texts): string {
@@ -86,7 +90,7 @@ function explanation(recipe: Recipe, { originRanks }: NodeRecord, text: Texts): 
       return originRanks.length > 1 ? origin.replica(first) : origin.copy(first);
     }
     case 'other':
-      return recipe.sentence;
+      return text.verdict.word(recipe.made);
   }
 }
 

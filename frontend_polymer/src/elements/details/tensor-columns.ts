@@ -10,6 +10,7 @@ import {
 import type { Texts } from '../../i18n';
 import { gradeOf } from '../../data/grades';
 import { isUnknown } from '../../data/recipe';
+import { factsOf } from '../../data/facts';
 import { formatExact, formatNumber, formatPercent } from '../parts/format';
 
 /** What one cell of the tensor table shows. */
@@ -165,7 +166,7 @@ function comparisonColumns(
     value: (row: ParameterRow) => row.comparison?.[field],
   });
   const noted = ({ comparison }: ParameterRow) =>
-    comparison?.note && text.verdict.noted(comparison.note);
+    comparison?.note && text.verdict.tell(comparison.note);
   return [
     {
       ...named('error', true),
@@ -207,7 +208,7 @@ function graded(
 ): Cell {
   const value = row.comparison?.[field];
   // What memory holds that nobody has written to differs by chance.
-  const isChance = row.comparison?.note.startsWith('unwritten:');
+  const isChance = factsOf(row.comparison?.note ?? '')[0]?.code === 'pair.unwritten';
   return value === undefined || isChance ? cell : { ...cell, grade: gradeOf(value, bands) };
 }
 

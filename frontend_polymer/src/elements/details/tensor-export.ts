@@ -43,6 +43,7 @@ export function fileRows(
   detail: NodeDetail,
   place: { readonly step: number; readonly rank: number },
   columns: readonly Column[],
+  tell: (said: string) => string,
 ): Field[][] {
   const errors = columns.filter(({ group }) => group === 'comparison' || group === 'difference');
   const head = ['step', 'rank', 'npu_node', 'bench_node', 'section'];
@@ -55,15 +56,18 @@ export function fileRows(
     ...detail.rows.map((row) => [
       ...[place.step, place.rank, detail.npu?.name, detail.bench?.name],
       SECTIONS[(row.npu ?? row.bench)?.section ?? Section.INPUT],
-      ...SIDES.flatMap((side) => parameterFields(row[side])),
+      ...SIDES.flatMap((side) => parameterFields(row[side], tell)),
       ...errors.map((column) => column.value(row)),
     ]),
   ];
 }
 
-function parameterFields(parameter: Parameter | undefined): Field[] {
+function parameterFields(
+  parameter: Parameter | undefined,
+  tell: (said: string) => string,
+): Field[] {
   if (!parameter) return Array<Field>(OWN.length).fill(undefined);
   const { name, type, dtype, shape, requiresGrad, md5, value, recipe } = parameter;
   const statistics = STATISTICS.map((statistic) => parameter[statistic]);
-  return [name, type, dtype, shape, requiresGrad, ...statistics, md5, value, recipe];
+  return [name, type, dtype, shape, requiresGrad, ...statistics, md5, value, tell(recipe)];
 }

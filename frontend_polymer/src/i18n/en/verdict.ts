@@ -1,5 +1,6 @@
 import wordings from '../../../../msprobe_builder/facts/catalogue/en.json';
-import { factsOf, word } from '../wording';
+import { factsOf, type Argument } from '../../data/facts';
+import { word } from '../wording';
 
 export const verdictEn = {
   title: 'Verdict',
@@ -7,8 +8,8 @@ export const verdictEn = {
   none: 'This file holds no verdict: it was built without one, or nothing could be judged.',
   /** What the build says, as facts; of an older file as a sentence. */
   tell: (said: string) => word(factsOf(said), wordings),
-  /** What it notes beside a pair of tensors, in English as well. */
-  noted: (note: string) => note,
+  /** A single fact, or what one of them holds. */
+  word: (said: Argument) => word(said, wordings),
   /** Where a fault is that nobody recorded. */
   before: (name: string) => `before ${name}`,
   /** Suspects that are not listed. */

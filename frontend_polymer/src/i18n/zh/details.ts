@@ -1,5 +1,4 @@
 import type { detailsEn } from '../en/details';
-import { apartZh, reasonZh } from './reasons';
 
 export const detailsZh: typeof detailsEn = {
   back: {
@@ -79,9 +78,9 @@ export const detailsZh: typeof detailsEn = {
       other: '合并',
     },
     shards: (ranks, dimension) => `rank ${ranks} 各持有一部分，沿维度 ${dimension} 切分。`,
-    apart: (found) => `不一致：${apartZh(found)}。`,
+    apart: (found) => `不一致：${found}。`,
     orderUntold: '统计量无法说明各元素是否在其位置上。',
-    because: (reason) => `依据规则：${reasonZh(reason)}。`,
+    because: (reason) => `依据规则：${reason}。`,
     shardsUnknown: (ranks) =>
       `rank ${ranks} 各持有一部分，但无法判断沿哪个维度切分，因此整体形状未知；数值是确定的。`,
     partial: '每个 rank 只算出和的一部分，这里显示各 rank 归约后的结果。',

@@ -1,14 +1,14 @@
 import wordings from '../../../../msprobe_builder/facts/catalogue/zh.json';
 import type { Texts } from '../en';
-import { factsOf, word } from '../wording';
-import { notedZh } from './noted';
+import { factsOf } from '../../data/facts';
+import { word } from '../wording';
 
 export const verdictZh: Texts['verdict'] = {
   title: '结论',
   conclusions: { fault: '发现故障', clean: '未发现故障', undecided: '无法确定' },
   none: '该文件没有结论：构建时未生成，或没有可供判断的内容。',
   tell: (said) => word(factsOf(said), wordings),
-  noted: notedZh,
+  word: (said) => word(said, wordings),
   before: (name) => `${name} 之前`,
   more: (count) => `另有 ${count} 个；按 v 逐一查看`,
   older: (changed) =>

@@ -93,7 +93,7 @@ describe('tensorColumns', () => {
 
   it('colours nothing of memory that nobody has written to', () => {
     const row = pair();
-    row.comparison!.note = 'unwritten: nobody has written to this memory';
+    row.comparison!.note = '[{"code":"pair.unwritten"}]';
     const shown = cells(row);
     expect(shown['comparison Mean rel.']).toMatchObject({ text: '25 %', grade: Grade.UNGRADED });
     expect(shown['comparison Contribution']!.grade).toBe(Grade.UNGRADED);

@@ -96,7 +96,7 @@ describe('the table as a file', () => {
       npu: create(NodeRecordSchema, { name: 'Torch.add.0.forward' }),
       rows: [...ROWS, lone],
     });
-    const rows = fileRows(detail, { step: 3, rank: 1 }, COLUMNS);
+    const rows = fileRows(detail, { step: 3, rank: 1 }, COLUMNS, en.verdict.tell);
     const head = rows[0]!;
     expect(rows.map((fields) => fields.length)).toEqual(rows.map(() => head.length));
     expect(new Set(head).size).toBe(head.length);
