@@ -264,8 +264,8 @@ class Memories:
                 _Storage._free_weak_ref(key)
             self._limit = max(_REMEMBERED, 2 * len(self._known))
         # It is the address of the storage's record, which it keeps from being given to another.
-        key = storage._weak_ref()
-        memory = self._known[key] = Memory(version)
+        address: Any = storage._weak_ref()  # typed as a storage, a number
+        memory = self._known[address] = Memory(version)
         return memory
 
 
