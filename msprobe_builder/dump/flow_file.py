@@ -40,6 +40,7 @@ from msprobe_builder.files.regular import open_regular
 
 _BY_NAME = (Maker.PARAMETER, Maker.BUFFER, Maker.GRADIENT, Maker.UNRECORDED)
 _ALL_MARKS = sum(Mark)
+_MOST_POSITIONS = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,9 @@ def _check_rows(
     section = max(int(rows["section"].max()), int(rows["maker_section"].max()))
     if section > max(Place):
         raise _damaged(path, f"a row is in section {section}")
+    position = max(int(rows["position"].max()), int(rows["maker_position"].max()))
+    if position >= _MOST_POSITIONS:
+        raise _damaged(path, f"a row is of position {position:,}")
     if int(rows["marks"].max()) > _ALL_MARKS:
         raise _damaged(path, f"a row has marks {rows['marks'].max()}")
     with_more = rows[rows["count"] > 0]

@@ -15,6 +15,7 @@ from msprobe_builder.base.texts import Texts, storable
 from msprobe_builder.dump.alike import Written
 from msprobe_builder.dump.argument_gradients import ARGUMENT_GRADIENTS, by_argument
 from msprobe_builder.dump.construct import Construct, construct_path, read_construct
+from msprobe_builder.dump.flow_file import RecordedFlow, flow_path, read_flow
 from msprobe_builder.dump.json_stream import DumpReader
 from msprobe_builder.dump.names import ROOT, parse_gradients
 from msprobe_builder.dump.parameters import Parameters
@@ -47,6 +48,7 @@ class Dump:
     twice: tuple[str, ...]  # keys that construct.json has more than once
     repeated: tuple[str, ...] = ()  # the same inside the records of dump.json, and in stack.json
     by_argument: bool = False  # gradients are those of arguments, not of the last autograd node
+    flow: RecordedFlow | None = None  # who made its tensors, where that was recorded
     is_merged: bool = False  # from many ranks, with a hierarchy that is mended already
 
     def without_calls(self) -> Dump:
@@ -60,6 +62,7 @@ class Dump:
             malformed=(),
             twice=(),
             repeated=(),
+            flow=None,
         )
 
 
@@ -127,6 +130,9 @@ def read_dump(
     if not isinstance(task, str) or not task:
         problem = "is not text" if "task" in reader.header else "is missing"
         raise BuildError(f"{path}: the key 'task' {problem}; dump this step again.")
+    flow = None
+    if isinstance(source, Path) and not malformed:  # which would have taken a number
+        flow = read_flow(flow_path(directory), records)
     tensor_dir = directory / "dump_tensor_data"
     return Dump(
         directory=directory,
@@ -144,6 +150,7 @@ def read_dump(
         twice=tuple(twice),
         repeated=(*reader.twice, *repeated),
         by_argument=gradients_by_argument and ARGUMENT_GRADIENTS in reader.header,
+        flow=flow,
         is_merged=MERGED_RANKS in reader.header,
     )
 

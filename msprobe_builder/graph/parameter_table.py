@@ -16,6 +16,21 @@ Int = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
+class Origins:
+    """Where tensors came from, as it was recorded; one element per row.
+
+    Rows with equal ``same`` (-1 unknown) are one tensor; ``maker`` is the row that made it, -1
+    where none did. Of ``settled`` rows nothing remains to be guessed; those that ``hands_on`` are
+    what their call was given.
+    """
+
+    same: Int
+    maker: Int
+    settled: NDArray[np.bool_]
+    hands_on: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
 class ParameterTable:
     """One element per parameter, ordered by node and then as recorded.
 
@@ -41,6 +56,7 @@ class ParameterTable:
     numel: NDArray[np.float64]
     md5: dict[int, str]
     file: dict[int, str]
+    origins: Origins | None = None  # what was recorded of them; not of parts put together
 
     def __len__(self) -> int:
         return len(self.node)
@@ -48,7 +64,7 @@ class ParameterTable:
 
 # Columns with one element per row; the statistics have one row per statistic.
 _COLUMNS = tuple(
-    field.name for field in fields(ParameterTable) if field.name not in ("md5", "file")
+    field.name for field in fields(ParameterTable) if field.name not in ("md5", "file", "origins")
 )
 
 
@@ -88,7 +104,7 @@ def order_parameters(
     order = np.argsort(node, kind="stable")
     new_row = np.empty(len(order), dtype=np.int64)
     new_row[order] = np.arange(len(order))
-    columns: dict[str, NDArray[Any]] = {}
+    columns: dict[str, Any] = {}
 
     def keep(name: str, column: NDArray[Any]) -> None:
         column = column.astype(_NARROW.get(name, column.dtype), copy=False)
@@ -97,7 +113,7 @@ def order_parameters(
     keep("node", node[order])
     keep("section", parameters.section[order])
     keep("ordinal", _running(columns["node"]))
-    keep("position", _position(columns["node"], columns["section"]))
+    keep("position", positions(columns["node"], columns["section"]))
     for name in _AS_RECORDED:
         keep(name, getattr(parameters, name)[order])
     keep("statistics", parameters.statistic_columns(order))
@@ -124,7 +140,7 @@ def _running(key: Int) -> Int:
     return index - np.maximum.accumulate(np.where(starts, index, 0)) if len(key) else index
 
 
-def _position(node: Int, section: Int) -> Int:
+def positions(node: Int, section: Int) -> Int:
     """Running number within (node, section); sections need not be contiguous in a record."""
     key = node * 4 + section
     order = np.argsort(key, kind="stable")
@@ -136,7 +152,7 @@ def _position(node: Int, section: Int) -> Int:
 def concatenate(tables: Sequence[ParameterTable]) -> ParameterTable:
     """All rows of several tables, one table after the other; to be picked from with ``take``."""
     shift = np.cumsum([0, *(len(table) for table in tables)])
-    columns = {
+    columns: dict[str, Any] = {
         name: np.concatenate([getattr(table, name) for table in tables], axis=-1)
         for name in _COLUMNS
     }
@@ -152,7 +168,7 @@ def take(table: ParameterTable, rows: Int, node: Int) -> ParameterTable:
     columns = {name: getattr(table, name)[..., rows] for name in _COLUMNS}
     columns["node"] = node
     columns["ordinal"] = _running(node)
-    columns["position"] = _position(node, columns["section"])
+    columns["position"] = positions(node, columns["section"])
     picked = rows.tolist()
     return ParameterTable(
         **columns,

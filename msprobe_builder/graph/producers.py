@@ -8,6 +8,8 @@ exactly one without shape and order of summation is tried: views that were not r
 one, contiguous copies the other. A call that writes to what it is given and puts out nothing may
 change any of these: what comes of that is no longer its maker's. It is known by its extremes, or by
 its shape alone in the same module.
+
+Where the collector recorded who made a tensor, that stands in place of all of it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import Calls
-from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.parameter_table import Origins, ParameterTable
 from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.tree import Tree
 
@@ -49,6 +51,7 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
     is_module = calls.is_module
     is_weight = tensor & (table.section == Section.PARAMETERS)
     handed = (is_input | is_weight) & is_module[table.node]
+    at_start, weights_at_start = is_input, is_weight
     inner = tree.subtree_end > np.arange(len(tree))
     is_gradient = tensor & (table.section == Section.PARAMETERS_GRAD)
     passed_on = (is_output & (inner & is_module)[table.node]) | is_gradient
@@ -60,6 +63,10 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
     loose = _hash([table.numel.view(np.int64), *sums], table.statistics[:2])
     writes = calls.is_api & (calls.of_stems(_writes) == 1)
     written = is_input & writes[table.node] & (table.position == 0)
+    if table.origins is not None:
+        _take_recorded(tree, table, table.origins, handed, passed_on, result)
+        told = table.origins.settled
+        is_input, passed_on, is_weight = is_input & ~told, passed_on & ~told, is_weight & ~told
     passes = [
         (exact, is_input | passed_on, is_output | handed),
         (loose, (is_input | passed_on) & tells, is_output | handed | written),
@@ -73,13 +80,38 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
         given = np.flatnonzero(made)
         if not len(wanted) or not len(given):
             continue
-        result[wanted] = _latest(tree, table, fingerprint, wanted, given, handed, is_input)
+        result[wanted] = _latest(tree, table, fingerprint, wanted, given, handed, at_start)
     changing = calls.of_stems(_changes_what_it_is_given) == 1
     given = np.flatnonzero(is_output & (changing & calls.is_api)[table.node] & tells)
     wanted = np.flatnonzero(is_weight & tells)
     if len(wanted) and len(given):
-        result[wanted] = _latest(tree, table, exact, wanted, given, handed, is_weight)
+        result[wanted] = _latest(tree, table, exact, wanted, given, handed, weights_at_start)
     return result
+
+
+def _take_recorded(
+    tree: Tree,
+    table: ParameterTable,
+    origins: Origins,
+    handed: NDArray[np.bool_],
+    passed_on: NDArray[np.bool_],
+    result: NDArray[Any],
+) -> None:
+    """Fill in where tensors came from as far as it was recorded.
+
+    They are found at the latest place before, as what a module is given is handed on inside.
+    """
+    is_input = table.is_tensor & (table.section == Section.INPUT)
+    is_output = table.is_tensor & (table.section == Section.OUTPUT)
+    known = origins.same >= 0
+    wanted = np.flatnonzero((is_input | passed_on) & known)
+    given = np.flatnonzero((handed | (is_output & ~origins.hands_on)) & known)
+    if len(wanted) and len(given):
+        same = _hash([origins.same], table.statistics[:0])
+        result[wanted] = _latest(tree, table, same, wanted, given, handed, is_input)
+    rest = is_input | passed_on | (table.is_tensor & (table.section == Section.PARAMETERS))
+    rest &= (result < 0) & (origins.maker >= 0)
+    result[rest] = origins.maker[rest]
 
 
 def _checksums(table: ParameterTable) -> list[Int]:

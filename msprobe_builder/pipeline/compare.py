@@ -24,6 +24,7 @@ from msprobe_builder.dump.source import Source
 from msprobe_builder.dump.task import Task, common_task, require_same_framework, task_of
 from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.part import Part
+from msprobe_builder.graph.recorded_origins import recorded_origins
 from msprobe_builder.graph.shared import Shared
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import LARGE
@@ -334,10 +335,13 @@ def read_rank(
         message = fact("note.malformed_stack")
         count = dump.stacks.skipped
         found.append(Diagnostic("info", "malformed_stack", message, count=count))
-    parameters = dump.parameters
+    parameters, flow = dump.parameters, dump.flow
     # From here on nothing holds the names of calls, which are as large as all columns.
     dump = replace(dump.without_calls(), stacks=shared.stacks(dump.stacks))
     table = shared.table(tree, parameters)
+    if flow is not None:
+        origins = recorded_origins(tree, table, flow, by_argument=dump.by_argument)
+        table = replace(table, origins=origins)
     if len(tree) >= LARGE:
         give_back_pieces()
     return Side(dump, tree, table), found

@@ -171,7 +171,7 @@ def _flat(values: npt.NDArray[np.float64], grid: Grid) -> npt.NDArray[np.float64
     first = signs.narrow_lines[:, :lines] @ (plane @ signs.along_narrow[0, :width])
     (lines, width), plane = grid.wide, _in_lines(values, grid.wide)
     second = signs.along_wide[:, :width] @ (signs.wide_lines[0, :lines] @ plane)
-    return np.concatenate((first, second)) / FLAT**0.5
+    return np.asarray(np.concatenate((first, second)) / FLAT**0.5)
 
 
 def _in_lines(values: npt.NDArray[np.float64], plane: Plane) -> npt.NDArray[np.float64]:

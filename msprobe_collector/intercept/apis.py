@@ -297,9 +297,8 @@ def _never(*_arguments: Any) -> bool:
     return False
 
 
-# How the tensors are called that it begins at.
+# How the tensors are called that it begins at; the method of a tensor calls the first.
 _PASSES: dict[Any, str] = {
-    torch.Tensor.backward: "self",
     torch.autograd.backward: "tensors",
     torch.autograd.grad: "outputs",
 }

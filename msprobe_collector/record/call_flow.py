@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -19,24 +20,39 @@ from msprobe_collector.record.flow import FlowRows
 from msprobe_collector.record.gradient_flow import GradientFlow
 from msprobe_collector.record.items import collect_tensors
 from msprobe_collector.record.layouts import Layout
-from msprobe_collector.record.memories import Memories, Where, layout_of
+from msprobe_collector.record.memories import Looked, Memories, counter_of, layout_of
 from msprobe_collector.record.origins import Found, Origin, Row
 
+# What they write to without counting it: names and places of these arguments, and of the flag that
+# they do it by.
+_UNCOUNTED = {
+    "batch_norm": (("running_mean", 1), ("running_var", 2), ("training", 5)),
+    "instance_norm": (("running_mean", 1), ("running_var", 2), ("use_input_stats", 5)),
+}
+# The same of lists of tensors; the gradients, too, where they are scaled.
+_FUSED = {
+    "_fused_adam_": (0, 2, 3, 4),
+    "_fused_adamw_": (0, 2, 3, 4),
+    "_fused_sgd_": (0, 2),
+    "_fused_adagrad_": (0, 2),
+}
 # Communication that writes nothing here; any other writes its first argument, gather its second.
 _SENDS = one_of("send")
-_UNWRITTEN = Mark.UNINITIALISED | Mark.FROM_UNINITIALISED
+_UNWRITTEN = int(Mark.UNINITIALISED | Mark.FROM_UNINITIALISED)
+_IN_PLACE = int(Mark.IN_PLACE)
+_UNINITIALISED, _FROM_UNINITIALISED = int(Mark.UNINITIALISED), int(Mark.FROM_UNINITIALISED)
 
 
 class CallFlow:
     """What is known of a call that was entered."""
 
-    __slots__ = ("has_written", "is_computed", "places", "region", "rows", "tensors", "versions")
+    __slots__ = ("has_written", "is_computed", "looked", "region", "rows", "stem", "tensors")
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
         self.tensors: Sequence[Any] = ()  # what an API was given
-        self.places: Sequence[Where] = ()  # where each of them lies
-        self.versions: Sequence[int] = ()  # and how often it had been written to
+        self.looked: Sequence[Looked] = ()  # what was known of each of them
+        self.stem = ""  # ``Tensor.add_`` of ``Tensor.add_.0.forward``; of a module none
         self.has_written: Sequence[int] = ()  # positions that a communication writes
         self.region: Layout | None = None  # of the first tensor that the call writes
         self.is_computed = False  # from memory that nobody has written
@@ -51,6 +67,7 @@ class TorchFlow:
         self._memories = Memories()
         self._lock = threading.RLock()
         self._parameters: dict[str, Any] = {}
+        self._named: set[int] = set()  # their identities
 
     # -- calls --------------------------------------------------------------------------------
 
@@ -67,37 +84,36 @@ class TorchFlow:
         memories = self._memories
         with self._lock:
             looked = [memories.look(tensor) for tensor in inputs]
-        found = [one[0] for one in looked]
-        flow.rows = [(0, position, one) for position, one in enumerate(found)]
-        if call.path or not inputs:
+        flow.rows = [(0, position, one[0]) for position, one in enumerate(looked)]
+        if call.path:
+            return flow
+        flow.stem = call.forward_name.rsplit(".", 2)[0]
+        name = flow.stem.rpartition(".")[2]
+        if not inputs:
             return flow
         flow.tensors = inputs
-        flow.places = [one[1] for one in looked]
-        flow.versions = [one[2] for one in looked]
-        name = _operator(call.forward_name)
+        flow.looked = looked
         if communicates:
             flow.has_written = _written_by(name, args, kwargs)
         elif name == "__setitem__":
             flow.region = _region(args)
-        if any(one.marks & _UNWRITTEN for one in found) and not _reads_nothing(call.forward_name):
-            ignored = set(flow.has_written)
-            if overwrites(_stem(call.forward_name)) or flow.region is not None:
-                ignored.add(0)
-            if "out" in kwargs:
-                results: list[torch.Tensor] = []
-                collect_tensors(kwargs["out"], results)
-                ignored |= {n for n, one in enumerate(inputs) if any(one is r for r in results)}
-            flow.is_computed = any(
-                one.marks & _UNWRITTEN for n, one in enumerate(found) if n not in ignored
-            )
+        elif name in _UNCOUNTED:
+            flow.has_written = _uncounted(name, inputs, args, kwargs)
+        elif name in _FUSED:
+            places = _FUSED[name] if kwargs.get("grad_scale") is None else (*_FUSED[name], 1)
+            flow.has_written = _tensors_at(places, args)
+        for one in looked:
+            if one[0].marks & _UNWRITTEN and not _reads_nothing(flow.stem):
+                flow.is_computed = _computes(flow, inputs, kwargs)
+                break
         return flow
 
     def leave(self, flow: CallFlow, call: Call, outputs: Sequence[torch.Tensor]) -> None:
         """What the call wrote and put out."""
         name, memories = call.forward_name, self._memories
-        marks = int(Mark.FROM_UNINITIALISED) if flow.is_computed else 0
-        if not call.path and _hands_out_memory(name):
-            marks = int(Mark.UNINITIALISED)
+        marks = _FROM_UNINITIALISED if flow.is_computed else 0
+        if flow.stem and _hands_out_memory(flow.stem):
+            marks = _UNINITIALISED
         with self._lock:
             written = self._written(flow, name, outputs, marks)
             for position, tensor in enumerate(outputs):
@@ -105,8 +121,8 @@ class TorchFlow:
                 if call.path:
                     found = memories.put_out_by_module(tensor, name, position)
                 else:
-                    is_given = any(tensor is one for one in flow.tensors)
-                    found = memories.put_out(tensor, name, position, marks, is_given, written)
+                    given = flow.tensors
+                    found = memories.put_out(tensor, name, position, marks, given, written)
                 if found is not None:
                     flow.rows.append((1, position, found))
         flow.tensors = ()
@@ -117,12 +133,13 @@ class TorchFlow:
         """The storages of what the call was given and wrote to."""
         memories = self._memories
         written: set[int] = set()
-        for position, (tensor, before) in enumerate(zip(flow.tensors, flow.versions, strict=True)):
-            if memories.version(tensor) == before and position not in flow.has_written:
+        for position, tensor in enumerate(flow.tensors):
+            _, place, before = flow.looked[position]
+            if counter_of(tensor) == before and position not in flow.has_written:
                 continue
-            written.add(flow.places[position][0])
+            written.add(place[0])
             if not any(tensor is output for output in outputs):
-                origin = Origin(Maker.RECORD, name, Place.INPUT, position, marks | Mark.IN_PLACE)
+                origin = Origin(Maker.RECORD, name, Place.INPUT, position, marks | _IN_PLACE)
                 memories.written(tensor, origin, flow.region if position == 0 else None)
         return written
 
@@ -139,6 +156,7 @@ class TorchFlow:
         with self._lock:
             for name, parameter in model.named_parameters(prefix):
                 self._parameters[name] = parameter
+                self._named.add(id(parameter))
                 self._memories.named(parameter, Maker.PARAMETER, name)
             for name, buffer in model.named_buffers(prefix):
                 self._memories.named(buffer, Maker.BUFFER, name)
@@ -148,7 +166,9 @@ class TorchFlow:
         """Parameters that a module has only while it runs, such as gathered ones."""
         with self._lock:
             for name, parameter in module._parameters.items():
-                if parameter is not None and self._memories.is_new(parameter):
+                if parameter is None or id(parameter) in self._named:
+                    continue
+                if self._memories.is_new(parameter):
                     self._memories.named(parameter, Maker.PARAMETER, f"{path}.{name}")
 
     def name_gradients(self) -> None:
@@ -161,34 +181,36 @@ class TorchFlow:
 
     def end_window(self) -> None:
         """Nothing is recorded until the next start."""
-        self._parameters = {}
+        self._parameters, self._named = {}, set()
 
     def end_step(self) -> None:
         with self._lock:
             self._memories.forget()
             self.gradients.forget()
-            self._parameters = {}
+            self.end_window()
 
 
-def _stem(name: str) -> str:
-    """``Tensor.add_`` of ``Tensor.add_.0.forward``."""
-    return name.rsplit(".", 2)[0]
-
-
-def _hands_out_memory(name: str) -> bool:
+@cache
+def _hands_out_memory(stem: str) -> bool:
     """Whether it puts out memory that nobody has written."""
-    stem = _stem(name)
     return is_uninitialised(operator_of(stem)) and not is_in_place(stem)
 
 
-def _reads_nothing(name: str) -> bool:
+def _reads_nothing(stem: str) -> bool:
     """Whether no number of its arguments goes into its result."""
-    return _hands_out_memory(name) or "reads_nothing" in operator_of(_stem(name)).traits
+    return _hands_out_memory(stem) or "reads_nothing" in operator_of(stem).traits
 
 
-def _operator(name: str) -> str:
-    """``add_`` of ``Tensor.add_.0.forward``."""
-    return name.rsplit(".", 3)[-3] if name.count(".") >= 3 else name
+def _computes(flow: CallFlow, inputs: Sequence[torch.Tensor], kwargs: dict[str, Any]) -> bool:
+    """Whether the call reads memory that nobody has written, not only writes to it."""
+    ignored = set(flow.has_written)
+    if overwrites(flow.stem) or flow.region is not None:
+        ignored.add(0)
+    if "out" in kwargs:
+        results: list[torch.Tensor] = []
+        collect_tensors(kwargs["out"], results)
+        ignored |= {n for n, one in enumerate(inputs) if any(one is r for r in results)}
+    return any(one[0].marks & _UNWRITTEN for n, one in enumerate(flow.looked) if n not in ignored)
 
 
 def _region(args: Sequence[Any]) -> Layout | None:
@@ -206,20 +228,37 @@ def _takes_view(index: Any) -> bool:
     return all(type(part) in (int, slice, type(None), type(...)) for part in parts)
 
 
+def _uncounted(
+    name: str, inputs: Sequence[torch.Tensor], args: Sequence[Any], kwargs: dict[str, Any]
+) -> Sequence[int]:
+    *statistics, flag = (
+        kwargs[key] if key in kwargs else args[place] if place < len(args) else None
+        for key, place in _UNCOUNTED[name]
+    )
+    if flag is False or (flag is None and name == "batch_norm"):
+        return ()
+    return [n for n, one in enumerate(inputs) if any(one is other for other in statistics)]
+
+
 def _written_by(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[int]:
     """Positions among the tensors of a communication that it writes."""
     values = [*args, *kwargs.values()]
+    if not values or _SENDS(operator_of(f"Distributed.{name}")):
+        return ()
+    if name == "batch_isend_irecv":
+        operations = [getattr(one.op, "__name__", "") for one in values[0]]
+        return [number for number, one in enumerate(operations) if one == "irecv"]
+    return _tensors_at((1 if name == "gather" else 0,), values)
+
+
+def _tensors_at(places: Collection[int], values: Sequence[Any]) -> Sequence[int]:
+    """Positions of the tensors in some of the arguments."""
     found: list[int] = []
     position = 0
-    sends = _SENDS(operator_of(f"Distributed.{name}"))
     for place, value in enumerate(values):
         tensors: list[torch.Tensor] = []
         collect_tensors(value, tensors)
-        writes = place == (1 if name == "gather" else 0) and not sends
-        if writes and name != "batch_isend_irecv":
+        if place in places:
             found += range(position, position + len(tensors))
         position += len(tensors)
-    if name == "batch_isend_irecv" and values:
-        operations = [getattr(one.op, "__name__", "") for one in values[0]]
-        found = [number for number, one in enumerate(operations) if one == "irecv"]
     return found

@@ -19,7 +19,7 @@ from msprobe_builder.dump.flow_layout import (
     Maker,
     Mark,
 )
-from msprobe_collector.record.origins import Found, Origin, Row, Share, Source
+from msprobe_collector.record.origins import Origin, Row, Share, Source
 from msprobe_collector.write.flow_file import CountedFlow, Entries, FlowFile
 
 
@@ -32,6 +32,8 @@ class Numbered(NamedTuple):
     position: int
 
 
+_RECORD, _SUM = int(Maker.RECORD), int(Mark.SUM)
+_pack = ROW_STRUCT.pack
 _NOBODY = Numbered(Maker.UNRECORDED, NONE, 0, 0)
 
 
@@ -43,7 +45,7 @@ class FlowRows:
         self._file: FlowFile | CountedFlow | None = None
         self._numbers: dict[str, int] = {}  # of records
         self._added: list[str] = []  # records whose names are not written yet
-        self._waiting: list[tuple[int, Row]] = []
+        self._waiting: list[tuple[int, Sequence[Row]]] = []  # of each record
         self._latest: dict[str, Sequence[Row]] = {}
         self._names: dict[str, int] = {}
         self._makers = 0
@@ -61,7 +63,8 @@ class FlowRows:
         number = len(self._numbers)
         self._numbers[name] = number
         self._added.append(name)
-        self._waiting += [(number, row) for row in rows]
+        if rows:
+            self._waiting.append((number, rows))
 
     def set_latest(self, name: str, rows: Sequence[Row]) -> None:
         """A record behind all others, which a later one of the same name replaces."""
@@ -74,7 +77,11 @@ class FlowRows:
         with self.lock:
             added, waiting = self._added, self._waiting
             packing = _Packing(self._numbers, self._names, self._makers, is_last)
-            left = [one for one in waiting if not packing.add(*one)]
+            left: list[tuple[int, Sequence[Row]]] = []
+            for number, rows_of_it in waiting:
+                missing = [row for row in rows_of_it if not packing.add(number, row)]
+                if missing:
+                    left.append((number, missing))
             names, makers, rows = packing.taken()
             lasting = Entries(names, added, makers, rows)
             first = len(self._numbers)
@@ -123,6 +130,21 @@ class _Packing:
     def add(self, record: int, row: Row) -> bool:
         """Pack a row; False if a maker of it is yet to come."""
         section, position, found = row
+        first, marks, others = found
+        if not others and type(first) is Origin and first.kind == _RECORD:  # as nearly all are
+            number = self._numbers.get(first.name)
+            if number is not None:
+                last = first.section, marks
+                self._rows.append(
+                    _pack(
+                        record, position, number, first.position, NONE, 0, section, _RECORD, *last
+                    )
+                )
+                return True
+        return self._add_other(record, row)
+
+    def _add_other(self, record: int, row: Row) -> bool:
+        section, position, found = row
         if not found.others:
             first = self._numbered(found.first)
             if first is None:
@@ -137,27 +159,16 @@ class _Packing:
         if first is _NOTHING:
             first = _NOBODY
         marks = found.marks
-        if marks & Mark.SUM and not further:
-            marks &= ~Mark.SUM
+        if marks & _SUM and not further:
+            marks &= ~_SUM
         more = self.makers if further else NONE
         for one in further:
             self._further.append(MAKER_STRUCT.pack(one.maker, one.position, one.kind, one.section))
         self.makers += len(further)
         kind, maker, maker_section, maker_position = first
-        self._rows.append(
-            ROW_STRUCT.pack(
-                record,
-                position,
-                maker,
-                maker_position,
-                more,
-                len(further),
-                section,
-                kind,
-                maker_section,
-                marks,
-            )
-        )
+        last = section, kind, maker_section, marks
+        packed = _pack(record, position, maker, maker_position, more, len(further), *last)
+        self._rows.append(packed)
         return True
 
     def _numbered(self, source: Source) -> Numbered | None:
@@ -179,7 +190,8 @@ class _Packing:
         number = self._numbers.get(sender.name)
         if number is None:
             return self._without_record(sender.name)
-        position = sender.ordinals.get(share.input)
+        ordinals = sender.ordinals
+        position = share.input if ordinals is None else ordinals.get(share.input)
         if position is None:
             return _NOTHING
         return Numbered(Maker.RECORD, number, sender.section, position)
@@ -201,11 +213,3 @@ class _Packing:
 
 
 _NOTHING = Numbered(Maker.UNKNOWN, NONE, 0, 1)  # no gradient came from there
-
-
-def rows_of(section: int, sources: Sequence[Found | None]) -> list[Row]:
-    """Rows for tensors that stand behind each other; None for one whose record made it."""
-    return [(section, place, one) for place, one in enumerate(sources) if one is not None]
-
-
-__all__ = ["FlowRows", "Found", "Origin", "rows_of"]

@@ -24,6 +24,7 @@ from msprobe_collector.record.origins import OUTSIDE, Found, Origin, Row, Sender
 _KEY = "msprobe_collector"
 _AccumulateGrad: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
 _RECEIVED = (("input", Place.INPUT), ("output_gradients", Place.OUTPUT_GRADIENTS))
+_NO_SOURCES: dict[int, list[Source]] = {}
 _UNKNOWN = Found(Origin(Maker.UNKNOWN), Mark.INCOMPLETE)
 
 
@@ -34,9 +35,9 @@ class NodeFlow:
 
     def __init__(self) -> None:
         self.shares: dict[int, Share] = {}
-        self.arriving: dict[int, list[Source]] = {}
+        self.arriving: dict[int, list[Source]] = _NO_SOURCES
         self.pass_number = 0
-        self.hooked: set[int] = set()  # outputs whose gradient a hook may replace
+        self.hooked: tuple[int, ...] = ()  # outputs whose gradient a hook may replace
 
     def found(self, output: int) -> Found:
         """The makers of the gradient that arrives for an output."""
@@ -74,14 +75,19 @@ class GradientFlow:
                 found.received[position] = flow, number
             if node is graph.last:
                 found.last = flow
+        sender, is_module = found.sender, bool(call.path)
         edges: dict[int, list[tuple[NodeFlow, int]]] = {}
         for node, shares in graph.shares.items():
             flow = _flow_of(node)
+            known = flow.shares
             for index, positions in shares:
-                first = flow.shares.setdefault(index, Share(found.sender, positions[0]))
-                for position in positions if call.path else ():
-                    found.inner.setdefault(position, []).append(first)
-                    edges.setdefault(position, []).append((flow, index))
+                first = known.get(index)
+                if first is None:
+                    first = known[index] = Share(sender, positions[0])
+                if is_module:
+                    for position in positions:
+                        found.inner.setdefault(position, []).append(first)
+                        edges.setdefault(position, []).append((flow, index))
         for position, sources in found.inner.items():
             if any(one.sender is found.sender for one in sources):
                 # Not all that sends from inside is recorded: only the sum is, that of the module.
@@ -94,7 +100,7 @@ class GradientFlow:
         """A hook may replace the gradient of a tensor from now on."""
         node = tensor.grad_fn
         if node is not None:
-            _flow_of(node).hooked.add(tensor.output_nr)
+            _flow_of(node).hooked += (tensor.output_nr,)
         else:
             self._hooked_leaves.add(id(tensor))
 
@@ -119,7 +125,8 @@ class GradientFlow:
                 edges = node.next_functions
                 if not edges:
                     continue
-                flow = node.metadata.get(_KEY)  # type: ignore[attr-defined]
+                metadata: Any = node.metadata
+                flow = metadata.get(_KEY)
                 shares = flow.shares if flow is not None else {}
                 for index, (source, number) in enumerate(edges):
                     if source is None:
@@ -165,8 +172,9 @@ class GradientFlow:
         sent = "input_gradients" if "input_gradients" in record else "output"
         if sent in record:
             sender.section = Place.INPUT_GRADIENTS if sent == "input_gradients" else Place.OUTPUT
-            present = [n for n, item in enumerate(backward.sent) if item is not None]
-            sender.ordinals = {position: n for n, position in enumerate(present)}
+            if None in backward.sent:
+                present = [n for n, item in enumerate(backward.sent) if item is not None]
+                sender.ordinals = {position: n for n, position in enumerate(present)}
             sender.is_over = True
         is_module = bool(backward.call.path)
         at_arguments = is_module or backward.by_argument
@@ -214,6 +222,8 @@ def sent_inside(flow: CallGradients, position: int) -> Found | None:
 def _sum_of(sources: Sequence[Source] | None, is_hooked: bool) -> Found:
     if not sources:
         return _UNKNOWN
+    if len(sources) == 1 and not is_hooked:
+        return Found(sources[0])
     marks = Mark.SUM if len(sources) > 1 else 0
     if is_hooked or any(isinstance(one, Origin) and not one.kind for one in sources):
         marks |= Mark.INCOMPLETE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -11,51 +11,52 @@ _BASE = 1 << 40  # an address that is never looked at
 _TYPES = {1: "|u1", 2: "<u2", 4: "<u4", 8: "<u8", 16: "<c16"}
 
 
-class Layout(NamedTuple):
-    """Offset and strides in elements of ``itemsize`` bytes."""
+# Offset, shape and strides in elements, and bytes of an element. There are many, so plain tuples.
+Layout: TypeAlias = "tuple[int, tuple[int, ...], tuple[int, ...], int]"
 
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    itemsize: int
 
-    def extent(self) -> tuple[int, int]:
-        """The first byte and that behind the last one; equal ones for no elements."""
-        last = 0
-        for length, stride in zip(self.shape, self.strides, strict=True):
-            if not length:
-                return 0, 0
-            last += (length - 1) * stride
-        begin = self.offset * self.itemsize
-        return begin, begin + (last + 1) * self.itemsize
+def bytes_of(layout: Layout) -> int:
+    """The bytes of all elements."""
+    _, shape, _, size = layout
+    for length in shape:
+        size *= length
+    return size
 
-    def is_dense(self) -> bool:
-        """Whether it takes every byte of its extent, each once."""
-        begin, end = self.extent()
-        size = self.itemsize
-        for length in self.shape:
-            size *= length
-        if size != end - begin:
-            return False
-        need = 1
-        for stride, length in sorted(zip(self.strides, self.shape, strict=True)):
-            if length > 1:
-                if stride != need:
-                    return False
-                need *= length
-        return True
+
+def _extent(layout: Layout) -> tuple[int, int]:
+    """The first byte and that behind the last one; equal ones for no elements."""
+    offset, shape, strides, size = layout
+    last = 0
+    for length, stride in zip(shape, strides, strict=True):
+        if not length:
+            return 0, 0
+        last += (length - 1) * stride
+    return offset * size, (offset + last + 1) * size
+
+
+def is_dense(layout: Layout) -> bool:
+    """Whether it takes every byte of its extent, each once."""
+    _, shape, strides, _ = layout
+    need = 1
+    for stride, length in sorted(zip(strides, shape, strict=True)):
+        if length > 1:
+            if stride != need:
+                return False
+            need *= length
+    return True
 
 
 def overlap(one: Layout, other: Layout) -> bool:
     """Whether two tensors in one memory share an element; True where that cannot be told."""
-    begin, end = one.extent()
-    other_begin, other_end = other.extent()
+    begin, end = _extent(one)
+    other_begin, other_end = _extent(other)
     if begin >= other_end or other_begin >= end:
         return False
-    if one.is_dense() and other.is_dense():
+    if is_dense(one) and is_dense(other):
         return True
     try:
-        return bool(np.shares_memory(_array(one), _array(other), max_work=_MOST_WORK))  # type: ignore[arg-type]
+        share: Any = np.shares_memory  # whose type allows no limit
+        return bool(share(_array(one), _array(other), max_work=_MOST_WORK))
     except (RuntimeError, ValueError, TypeError, OverflowError):  # too hard, or of another type
         return True
 
@@ -64,26 +65,26 @@ def covers(one: Layout, other: Layout) -> bool:
     """Whether every element of ``other`` is one of ``one``; False where that cannot be told."""
     if one == other:
         return True
-    begin, end = one.extent()
-    other_begin, other_end = other.extent()
-    return begin <= other_begin and other_end <= end and one.is_dense()
+    begin, end = _extent(one)
+    other_begin, other_end = _extent(other)
+    return begin <= other_begin and other_end <= end and is_dense(one)
 
 
 class _At:
     """An array to be asked for its addresses alone."""
 
     def __init__(self, layout: Layout) -> None:
-        size = layout.itemsize
+        offset, shape, strides, size = layout
         self.__array_interface__ = {
-            "data": (_BASE + layout.offset * size, True),
-            "shape": layout.shape,
-            "strides": tuple(stride * size for stride in layout.strides),
+            "data": (_BASE + offset * size, True),
+            "shape": tuple(shape),
+            "strides": tuple(stride * size for stride in strides),
             "typestr": _TYPES[size],
             "version": 3,
         }
 
 
 def _array(layout: Layout) -> np.ndarray[Any, Any]:
-    if layout.itemsize not in _TYPES:
-        raise TypeError(layout.itemsize)
+    if layout[3] not in _TYPES:
+        raise TypeError(layout[3])
     return np.asarray(_At(layout))

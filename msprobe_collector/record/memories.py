@@ -12,14 +12,13 @@ recorded call made; those that it does not count are not seen.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from msprobe_builder.dump.flow_layout import Maker, Mark
-from msprobe_collector.record.layouts import Layout, covers, overlap
+from msprobe_collector.record.layouts import Layout, bytes_of, covers, is_dense, overlap
 from msprobe_collector.record.origins import (
     OUTSIDE,
     UNKNOWN,
@@ -29,23 +28,28 @@ from msprobe_collector.record.origins import (
 )
 from msprobe_collector.record.statistics import plain_part
 
+_Storage: Any = torch.UntypedStorage
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _REMEMBERED = 8192  # storages, before those that are gone are let go of
 _MOST_WRITES = 256  # to parts of one memory
-Where: TypeAlias = tuple[int, Layout]  # the storage of a tensor, and where in it
-_NOWHERE: Where = (0, Layout(0, (), (), 0))
-_UNWRITTEN = Mark.UNINITIALISED | Mark.FROM_UNINITIALISED
+Where: TypeAlias = "tuple[int, Layout]"  # the storage of a tensor, and where in it
+Looked: TypeAlias = "tuple[Found, Where, int]"  # makers, where it lies, its counter of writes
+_NOWHERE: Where = (0, (0, (), (), 0))
+# Plain numbers, as flags take long to combine.
+_VIEW, _IN_PLACE, _SAME = int(Mark.VIEW), int(Mark.IN_PLACE), int(Mark.SAME)
+_UNINITIALISED, _INCOMPLETE = int(Mark.UNINITIALISED), int(Mark.INCOMPLETE)
+_UNWRITTEN = _UNINITIALISED | int(Mark.FROM_UNINITIALISED)
+_RECORD = int(Maker.RECORD)
 
 
 class Memory:
     """One storage: the tensors in it, and who wrote which part of it, the latest last."""
 
-    __slots__ = ("others", "tensors", "unwritten", "version", "weak", "writes")
+    __slots__ = ("others", "tensors", "unwritten", "version", "writes")
 
-    def __init__(self, weak: Any, version: int) -> None:
-        self.weak = weak
+    def __init__(self, version: int) -> None:
         self.version = version
-        self.others: set[int] = set()  # counters of aliases such as those by ``data``
+        self.others: tuple[int, ...] = ()  # counters of aliases such as those by ``data``
         self.tensors: dict[Layout, Found] = {}
         self.writes: list[tuple[Layout | None, Origin]] = []  # None: all of it
         self.unwritten = 0  # bytes that nobody has written, of what was given out empty
@@ -55,7 +59,7 @@ class Memory:
         if version == self.version or version in self.others:
             return True
         if version < self.version:
-            self.others.add(version)  # another counter, as counters do not go back
+            self.others += (version,)  # another counter, as counters do not go back
             return True
         return False
 
@@ -77,25 +81,25 @@ class Memory:
             if place is None or covers(place, layout):
                 break
         else:
-            marks |= Mark.INCOMPLETE
+            marks |= _INCOMPLETE
         if not found:
-            return Found(OUTSIDE, Mark.INCOMPLETE)
-        if len(found) > 1 and self.unwritten <= 0 and found[-1].marks & Mark.UNINITIALISED:
+            return Found(OUTSIDE, _INCOMPLETE)
+        if len(found) > 1 and self.unwritten <= 0 and found[-1].marks & _UNINITIALISED:
             found.pop()  # others wrote all of it since
-            marks &= ~Mark.UNINITIALISED
-        marks |= found[0].marks & Mark.IN_PLACE
-        return Found(found[0], marks | Mark.VIEW, tuple(dict.fromkeys(found[1:])))
+            marks &= ~_UNINITIALISED
+        marks |= found[0].marks & _IN_PLACE
+        return Found(found[0], marks | _VIEW, tuple(dict.fromkeys(found[1:])))
 
     def write(self, layout: Layout | None, origin: Origin, version: int, size: int) -> None:
         """Somebody wrote there, all of it where nothing is said."""
         self.version = version
-        if layout is None or (layout.is_dense() and _bytes_of(layout) >= size):
+        if layout is None or (is_dense(layout) and bytes_of(layout) >= size):
             self.writes, self.tensors, self.unwritten = [(layout, origin)], {}, 0
         else:
             if self.unwritten and not any(
                 place is not None and overlap(place, layout) for place, _ in self.writes[1:]
             ):
-                self.unwritten -= _bytes_of(layout)
+                self.unwritten -= bytes_of(layout)
             self.tensors = {
                 place: one for place, one in self.tensors.items() if not overlap(place, layout)
             }
@@ -104,7 +108,7 @@ class Memory:
                 self.writes = self.writes[-_MOST_WRITES // 2 :]
             self.writes.append((layout, origin))
         if layout is not None:
-            self.tensors[layout] = Found(origin, origin.marks & (_UNWRITTEN | Mark.IN_PLACE))
+            self.tensors[layout] = Found(origin, origin.marks & (_UNWRITTEN | _IN_PLACE))
 
 
 class _View(NamedTuple):
@@ -120,22 +124,25 @@ class Memories:
 
     def __init__(self) -> None:
         self._known: dict[int, Memory] = {}
+        self._limit = _REMEMBERED
         self._views: dict[int, _View] = {}  # by identity of the tensor
 
     def forget(self) -> None:
-        self._known.clear()
+        known, self._known = self._known, {}
+        for key in known:
+            _Storage._free_weak_ref(key)
         self._views.clear()
 
     def given(self, tensor: torch.Tensor) -> Found:
         """Who made a tensor that somebody has now."""
         return self.look(tensor)[0]
 
-    def look(self, tensor: torch.Tensor) -> tuple[Found, Where, int]:
+    def look(self, tensor: torch.Tensor) -> Looked:
         """Who made a tensor, where it lies, and its counter of writes."""
         plain = _plain(tensor)
         storage = None if plain is None else _storage_of(plain)
         if plain is None or storage is None:
-            return UNKNOWN, _NOWHERE, 0
+            return UNKNOWN, _NOWHERE, counter_of(tensor)
         key = storage._cdata
         memory = self._known.get(key)
         version = version_of(plain)
@@ -147,16 +154,11 @@ class Memories:
             return found, (key, layout), version
         if not memory.is_at(version):
             memory.write(None, _unseen_write(tensor), version, 0)
-            memory.others.clear()
+            memory.others = ()
         view = self._views.get(id(tensor))
         if view is not None and view.version == version and view.tensor() is tensor:
             return view.found, (key, layout), version
         return memory.find(layout), (key, layout), version
-
-    def version(self, tensor: torch.Tensor) -> int:
-        """The counter of writes to a tensor now; 0 where it has no memory."""
-        plain = _plain(tensor)
-        return 0 if plain is None or _storage_of(plain) is None else version_of(plain)
 
     def is_new(self, tensor: torch.Tensor) -> bool:
         """Whether nothing is known of its memory."""
@@ -173,7 +175,7 @@ class Memories:
         memory = self._known.get(storage._cdata)
         if memory is not None and memory.is_at(version_of(plain)):
             return memory.find(layout_of(plain))
-        return self.put_out(tensor, name, position, 0, False, ())
+        return self.put_out(tensor, name, position, 0, (), ())
 
     def named(self, tensor: torch.Tensor, kind: int, name: str) -> None:
         """What is known by a name, unless a record wrote it as it is now."""
@@ -211,12 +213,12 @@ class Memories:
         name: str,
         position: int,
         marks: int,
-        is_given: bool,
+        given: Sequence[torch.Tensor],
         written: Collection[int],
     ) -> Found | None:
         """The record ``name`` put out a tensor; None if it is its own in memory of its own.
 
-        ``is_given`` says that it was given this tensor, ``written`` are the storages of what it was
+        ``given`` are the tensors that it was given, ``written`` are the storages of what it was
         given and wrote to, ``marks`` those of its result.
         """
         plain = _plain(tensor)
@@ -228,44 +230,56 @@ class Memories:
         version, layout = version_of(plain), layout_of(plain)
         if memory is None:
             memory = self._learn(storage, version)
-            origin = Origin(Maker.RECORD, name, position=position, marks=marks)
+            origin = Origin(_RECORD, name, position=position, marks=marks)
             memory.writes = [(None, origin)]
-            if marks & Mark.UNINITIALISED:
+            if marks & _UNINITIALISED:
                 memory.unwritten = storage.nbytes()
             memory.tensors[layout] = Found(origin, marks)
             return Found(origin, marks) if marks else None
         if key in written or not memory.is_at(version):
             known = memory.tensors.get(layout)
-            if known is not None and known.first == (Maker.RECORD, name, 1, position, marks):
+            if known is not None and known.first == (_RECORD, name, 1, position, marks):
                 return known  # the same tensor once more
-            origin = Origin(Maker.RECORD, name, position=position, marks=marks | Mark.IN_PLACE)
+            origin = Origin(_RECORD, name, position=position, marks=marks | _IN_PLACE)
             memory.write(layout, origin, version, storage.nbytes())
             return Found(origin, origin.marks)
-        if is_given:
+        if any(tensor is one for one in given):
             found = self.given(tensor)
-            return found._replace(marks=found.marks | Mark.SAME)
+            return found._replace(marks=found.marks | _SAME)
         is_first = layout not in memory.tensors
         kept = memory.find(layout).marks & _UNWRITTEN
-        origin = Origin(Maker.RECORD, name, position=position, marks=kept)
+        origin = Origin(_RECORD, name, position=position, marks=kept)
         found = Found(origin, kept)
         if is_first:
             memory.tensors[layout] = found
         # What lies at the same places is told apart by the tensor itself.
         self._views[id(tensor)] = _View(weakref.ref(tensor), version, found)
-        return Found(origin, kept | Mark.VIEW)
+        return Found(origin, kept | _VIEW)
 
     def _learn(self, storage: torch.UntypedStorage, version: int) -> Memory:
-        if len(self._known) >= _REMEMBERED and len(self._known) % 1024 == 0:
-            self._known = {
-                key: memory for key, memory in self._known.items() if not memory.weak.expired()
-            }
-        weak = StorageWeakRef(storage)
-        memory = self._known[weak.cdata] = Memory(weak, version)
+        if len(self._known) >= self._limit:
+            gone = [key for key in self._known if _Storage._expired(key)]
+            for key in gone:
+                del self._known[key]
+                _Storage._free_weak_ref(key)
+            self._limit = max(_REMEMBERED, 2 * len(self._known))
+        # It is the address of the storage's record, which it keeps from being given to another.
+        address: Any = storage._weak_ref()  # typed as a storage, a number
+        memory = self._known[address] = Memory(version)
         return memory
 
 
 def layout_of(tensor: torch.Tensor) -> Layout:
-    return Layout(int(tensor.storage_offset()), tensor.shape, tensor.stride(), tensor.itemsize)
+    offset: Any = tensor.storage_offset()
+    return offset, tensor.shape, tensor.stride(), tensor.itemsize
+
+
+def counter_of(tensor: torch.Tensor) -> int:
+    """The counter of writes to any tensor; 0 where it has no memory."""
+    if type(tensor) in _PLAIN:
+        return version_of(tensor)
+    plain = _plain(tensor)
+    return 0 if plain is None else version_of(plain)
 
 
 def version_of(tensor: torch.Tensor) -> int:
@@ -304,10 +318,3 @@ def _first_seen(tensor: torch.Tensor) -> Origin:
 def _unseen_write(tensor: torch.Tensor) -> Origin:
     node = tensor.grad_fn
     return UNSEEN_WRITE if node is None else UNSEEN_WRITE._replace(name=node.name())
-
-
-def _bytes_of(layout: Layout) -> int:
-    size = layout.itemsize
-    for length in layout.shape:
-        size *= length
-    return size

@@ -26,7 +26,8 @@ class Sender:
         self.name = name
         self.is_over = False
         self.section = int(Place.OUTPUT)  # of its record, once that is made
-        self.ordinals: dict[int, int] = {}  # by input: where its gradient stands in that section
+        # By input, where its gradient stands in that section; None where all have one.
+        self.ordinals: dict[int, int] | None = None
 
 
 class Share(NamedTuple):

@@ -62,7 +62,7 @@ def renamed_database(
     shutil.copytree(reference, renamed)
     for file in renamed.glob("*.json"):
         text = file.read_text(encoding="utf-8")
-        file.write_text(text.replace("Functional.silu.0", "NPU.npu_swish.0"), encoding="utf-8")
+        file.write_text(text.replace("Functional.silu.0", "NPU.npu_of_our_own.0"), encoding="utf-8")
     return build_database(renamed, reference)
 
 

@@ -70,8 +70,8 @@ def flow_of(dump: Dump) -> dict[At, Makers]:
     found: dict[At, Makers] = {}
     for row in flow.rows:
         at = At(names[row["record"]], Place(int(row["section"])), int(row["position"]))
-        assert at not in found, at
-        assert item_at(dump, at) is not None, at
+        assert at not in found
+        assert item_at(dump, at) is not None
         first = made(row["kind"], row["maker"], row["maker_section"], row["maker_position"])
         more: Any = flow.makers[row["more"] :][: row["count"]] if row["count"] else []
         further = [made(one["kind"], one["maker"], one["section"], one["position"]) for one in more]

@@ -387,6 +387,7 @@ def test_only_looking_loads_no_builder() -> None:
     )
     readers = {
         "msprobe_builder",
-        *(f"msprobe_builder.{part}" for part in ("base", "database", "dump", "files", "graph")),
+        *(f"msprobe_builder.{part}" for part in ("base", "database", "dump", "facts", "files")),
+        *(f"msprobe_builder.{part}" for part in ("graph", "operators")),
     }
     assert set(answer.stdout.split()) == readers

@@ -1,7 +1,7 @@
 // How a merged value was made, from the facts that the builder stored; see docs/design/facts.md. The
 // sentence of an older file is kept as it is.
 
-import { factsOf, general, type Argument, type Fact } from '../i18n/wording';
+import { factsOf, general, type Argument, type Fact } from './facts';
 
 export type Statistic = 'max' | 'min' | 'mean' | 'norm';
 

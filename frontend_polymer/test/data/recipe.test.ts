@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { isUnknown, readRecipe } from '../../src/data/recipe';
 import { en } from '../../src/i18n/en';
 import { zh } from '../../src/i18n/zh';
-import type { Argument, Fact } from '../../src/i18n/wording';
+import type { Argument, Fact } from '../../src/data/facts';
 
 function fact(code: string, more: Record<string, Argument> = {}): Fact {
   return { code, ...more };

@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 
 import { describe, expect, it } from 'vitest';
 
-import { factsOf, word, type Fact, type Wordings } from '../../src/i18n/wording';
+import { factsOf, type Fact } from '../../src/data/facts';
+import { word, type Wordings } from '../../src/i18n/wording';
 
 // What tests/builder/facts/test_wording.py holds msprobe_builder/facts to.
 const SHARED = JSON.parse(readFileSync('../tests/data/wordings.json', 'utf8')) as {

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.flow import is_leaf
-from msprobe_builder.align.evidence.operators import is_linear_map, numbers_of
+from msprobe_builder.align.evidence.operators import forms, is_linear_map, numbers_of
 from msprobe_builder.align.evidence.tolerances import EQUAL
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.pairs import Pairs
@@ -51,7 +51,8 @@ def take_back_parts(
     given = [_first_rows(one, Section.INPUT, len(side)) for side, one in both]
     out = [_first_rows(one, Section.OUTPUT, len(side)) for side, one in both]
     adding = numbers_of(operators, one_of("add", "bias_add")).tolist()
-    sides = [_Side(*one, rows, adding) for one, rows in zip(both, out, strict=True)]
+    showing = numbers_of(operators, forms)
+    sides = [_Side(*one, rows, adding, showing) for one, rows in zip(both, out, strict=True)]
     partner = pairs.partner[nodes]
     known = (given[0][nodes] >= 0) & (given[1][partner] >= 0)
     known &= sides[0].is_known[nodes] & sides[1].is_known[partner]
@@ -101,12 +102,15 @@ def _norm_behind(side: Traits, nodes: Int, partner: Int, norms: Int) -> Bool:
 class _Side:
     """The first outputs of a side's forward nodes, by their norm."""
 
-    def __init__(self, side: Traits, table: ParameterTable, rows: Int, adding: list[int]) -> None:
+    def __init__(
+        self, side: Traits, table: ParameterTable, rows: Int, adding: list[int], showing: Int
+    ) -> None:
         self.table, self.rows, self.step = table, rows, side.outline.tree.micro_step
         nodes = np.flatnonzero(side.forward & (rows >= 0))
         norm = table.statistics[_NORM, rows[nodes]]
         nodes = nodes[np.isfinite(norm) & (norm > 0) & (table.numel[rows[nodes]] > 1)]
         self.adds = np.isin(side.operator, adding)
+        self.shows = np.isin(side.operator, showing)  # a tensor that it is given, in another form
         self.is_known = np.zeros(len(side), dtype=bool)
         self.is_known[nodes] = True
         norm = table.statistics[_NORM, rows[nodes]]
@@ -126,7 +130,7 @@ def _is_part(own: _Side, other: _Side, node: int, partner: int) -> bool:
     """Whether a later call of a node's side puts out what its partner does, and none its own."""
     step, its = int(own.step[node]), int(other.step[partner])
     later = own.putting_out(other.table, int(other.rows[partner]), step)
-    later = later[later > node]
+    later = later[(later > node) & ~own.shows[later]]
     if not len(later) or own.adds[later[0]]:
         return False
     return not len(other.putting_out(own.table, int(own.rows[node]), its))

@@ -14,6 +14,7 @@ from msprobe_builder.base.codes import CallRole, Kind, Section
 from msprobe_builder.database.read.across import read_across
 from msprobe_builder.database.read.around import read_around
 from msprobe_builder.database.read.candidates import nodes_alike, read_stored_node
+from msprobe_builder.database.read.edits import ACTIONS, read_edit_state, read_history
 from msprobe_builder.database.read.graphs import last_inside, other_side
 from msprobe_builder.database.read.matches import (
     matches_below,
@@ -32,7 +33,7 @@ from msprobe_builder.database.read.tree import (
 from msprobe_builder.database.read.values import read_norms
 from tb_graph_ascend.problems import ProblemError
 from tb_graph_ascend.query.wanted import wanted_graph, wanted_node, wanted_places
-from tests.small_graphs import RANDOMS, Node, Pair, graph_of, random_pair, written
+from tests.small_graphs import RANDOMS, Node, Pair, Seeded, graph_of, random_pair, written
 
 
 @given(RANDOMS)
@@ -256,3 +257,40 @@ def test_nodes_are_numbered_from_zero_to_the_last(random: Random) -> None:
         with pytest.raises(ProblemError) as caught:
             wanted_places(connection, "Torch.nothing.0.forward", 0)
         assert caught.value.problem.code == "unknown_name"
+
+
+def test_what_was_changed_by_hand_is_counted_and_told_by_its_first_match() -> None:
+    pair = next(
+        one
+        for one in (random_pair(Seeded(seed)) for seed in range(100))
+        if min(map(len, one.sides)) > 3
+    )
+    npu, bench = (list(side) for side in pair.sides)
+    edits = [
+        (1, "unmatch", npu[1], bench[1], 2),  # of the pair that was judged
+        (1, "match", npu[1], bench[2], 2),
+        (2, "confirm", npu[1], bench[2], 2),  # changes nothing
+        (3, "unmatch", npu[1], bench[2], 1),  # as it was before
+    ]
+    with written([pair]) as connection:
+        for batch, action, own, other, changed in edits:
+            connection.execute(
+                "INSERT INTO edit (batch, edited_at, action, npu_node, bench_node, source)"
+                " VALUES (?, '', ?, ?, ?, 3)",
+                (batch, action, own, other),
+            )
+            state = read_edit_state(connection)
+            assert state.undo is not None
+            assert (state.undo.batch, state.redo) == (batch, None)
+            if (batch, action) != (1, "unmatch"):
+                assert state.changed == changed
+            if (batch, action) == (1, "match"):
+                assert (state.undo.action, state.undo.pairs) == (ACTIONS["match"], 2)
+        connection.execute("UPDATE edit SET undone = 1 WHERE batch >= 2")
+        state = read_edit_state(connection)
+        assert state.undo is not None
+        assert state.redo is not None
+        assert (state.undo.batch, state.redo.batch, state.redo.undone) == (1, 2, True)
+        history = read_history(connection, (npu[1], bench[2]))
+        assert [one.batch for one in history] == [1, 1, 2, 3]
+        assert [one.undone for one in history] == [False, False, True, True]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import struct
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
@@ -11,7 +14,8 @@ import numpy as np
 import pytest
 
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.sketch.definition import NUMBERS
+from msprobe_builder.command.main import main
+from msprobe_builder.sketch.definition import FLAT, NUMBERS
 from msprobe_builder.sketch.file import read_sketches
 from msprobe_builder.sketch.layout import (
     BLOCK,
@@ -24,6 +28,7 @@ from msprobe_builder.sketch.layout import (
     packed_head,
     rows_of,
 )
+from tests.conftest import REPOSITORY
 
 RECORDS = 3
 
@@ -126,3 +131,25 @@ def test_a_pipe_of_that_name_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / NAME)
     with pytest.raises(BuildError, match="no regular file"):
         read_sketches(tmp_path / NAME, RECORDS)
+
+
+def test_the_writer_of_the_examples_writes_what_is_read(tmp_path: Path) -> None:
+    """It packs the file by docs/design/format.md, without our layout."""
+    program = REPOSITORY / "examples" / "write_dump.py"
+    for name in ("npu", "bench"):
+        subprocess.run([sys.executable, program, tmp_path / name], check=True)
+    folder = tmp_path / "npu" / "step0" / "rank"
+    data = json.loads((folder / "dump.json").read_text())["data"]
+    sketches = read_sketches(folder / NAME, len(data))
+    assert sketches is not None
+    assert sketches.places.tolist() == [
+        *((0, section, 0, section) for section in range(3)),
+        (1, 0, 0, 1),  # what the first layer put out
+        *((1, section, 0, section + 2) for section in (1, 2)),
+    ]
+    norms = [one["Norm"] for one in data["Module.layers.1.Dense.forward.0"]["output"]]
+    numbers = sketches.rows(np.array([3]))["numbers"][0, :FLAT]
+    assert 0.6 < np.linalg.norm(numbers) / norms[0] < 1.6
+    request = {"npu_path": str(tmp_path / "npu"), "bench_path": str(tmp_path / "bench")}
+    (tmp_path / "compare.json").write_text(json.dumps(request))
+    assert main(["-i", str(tmp_path / "compare.json"), "-o", str(tmp_path / "out")]) == 0

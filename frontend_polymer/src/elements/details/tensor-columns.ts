@@ -10,7 +10,7 @@ import {
 import type { Texts } from '../../i18n';
 import { gradeOf } from '../../data/grades';
 import { isUnknown } from '../../data/recipe';
-import { factsOf } from '../../i18n/wording';
+import { factsOf } from '../../data/facts';
 import { formatExact, formatNumber, formatPercent } from '../parts/format';
 
 /** What one cell of the tensor table shows. */

@@ -1,5 +1,6 @@
 import wordings from '../../../../msprobe_builder/facts/catalogue/en.json';
-import { factsOf, word, type Argument } from '../wording';
+import { factsOf, type Argument } from '../../data/facts';
+import { word } from '../wording';
 
 export const verdictEn = {
   title: 'Verdict',

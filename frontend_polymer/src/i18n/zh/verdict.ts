@@ -1,6 +1,7 @@
 import wordings from '../../../../msprobe_builder/facts/catalogue/zh.json';
 import type { Texts } from '../en';
-import { factsOf, word } from '../wording';
+import { factsOf } from '../../data/facts';
+import { word } from '../wording';
 
 export const verdictZh: Texts['verdict'] = {
   title: '结论',

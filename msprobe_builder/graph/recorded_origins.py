@@ -1,0 +1,144 @@
+"""Where tensors came from as the collector recorded it, by row of a parameter table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.codes import Section
+from msprobe_builder.dump.flow_file import RecordedFlow
+from msprobe_builder.dump.flow_layout import NONE, Maker, Mark, Place
+from msprobe_builder.graph.parameter_table import Origins, ParameterTable, positions
+from msprobe_builder.graph.tree import Tree
+
+Int = NDArray[np.int64]
+
+_PARTS = Mark.VIEW | Mark.INCOMPLETE
+_MAKER = ("kind", "maker", "maker_section", "maker_position")
+_NAMED = (Maker.PARAMETER, Maker.BUFFER, Maker.GRADIENT)
+
+
+def recorded_origins(
+    tree: Tree, table: ParameterTable, flow: RecordedFlow, *, by_argument: bool
+) -> Origins:
+    """The makers of the rows of a table.
+
+    ``by_argument`` says that the table shows gradients by argument where the dump has them.
+    """
+    size = len(table)
+    place = _Places(tree, table)
+    rows = _shown(flow.rows, by_argument=by_argument)
+    here = place.of(rows["record"], rows["section"], rows["position"])
+    rows, here = rows[here >= 0], here[here >= 0]
+    maker = np.full(len(rows), -1, dtype=np.int64)
+    by_record = rows["kind"] == Maker.RECORD
+    sections = _sections(rows["maker_section"], by_argument=by_argument)
+    maker[by_record] = place.of(rows["maker"], sections, rows["maker_position"])[by_record]
+    is_one = (rows["count"] == 0) & (rows["marks"] & int(_PARTS) == 0)
+    is_sum = (rows["marks"] & Mark.SUM > 0) & (rows["marks"] & Mark.INCOMPLETE == 0)
+    has_token = (is_one & (by_record | _is_named(rows))) | is_sum
+    same = np.full(size, -1, dtype=np.int64)
+    outputs = np.flatnonzero(table.is_tensor & (table.section == Section.OUTPUT))
+    same[outputs] = outputs
+    same[here] = -1
+    by_row = has_token & is_one & (maker >= 0)
+    same[here[by_row]] = maker[by_row]
+    rest = has_token & ~by_row
+    same[here[rest]] = size + _numbers(rows[rest], flow)
+    is_own = by_record & (maker == here)  # such as a view that the call took
+    same[here[is_own]] = here[is_own]
+    row_of_maker = np.full(size, -1, dtype=np.int64)
+    is_certain = rows["marks"] & Mark.INCOMPLETE == 0
+    told = is_certain & ~is_sum
+    row_of_maker[here[told]] = maker[told]
+    settled = np.zeros(size, dtype=bool)
+    settled[here] = is_sum | (is_certain & by_record & (maker >= 0)) | (is_one & _is_named(rows))
+    hands_on = np.zeros(size, dtype=bool)
+    hands_on[here] = rows["marks"] & Mark.SAME > 0
+    return Origins(same, row_of_maker, settled, hands_on | _of_inputs(table, same))
+
+
+def _shown(rows: NDArray[Any], *, by_argument: bool) -> NDArray[Any]:
+    """Rows of what the table shows, their sections those of the table."""
+    are_instead = rows["section"] == Place.OUTPUT_GRADIENTS
+    if not by_argument:
+        return np.asarray(rows[~are_instead])
+    replaced = np.isin(rows["record"], rows["record"][are_instead])
+    rows = rows[~(replaced & (rows["section"] == Place.INPUT))].copy()
+    rows["section"][rows["section"] == Place.OUTPUT_GRADIENTS] = Place.INPUT
+    return rows
+
+
+def _sections(section: NDArray[Any], *, by_argument: bool) -> Int:
+    result = section.astype(np.int64)
+    if by_argument:
+        result[section == Place.INPUT_GRADIENTS] = Place.OUTPUT
+    return result
+
+
+def _is_named(rows: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray(np.isin(rows["kind"], _NAMED) & (rows["maker"] != NONE))
+
+
+def _numbers(rows: NDArray[Any], flow: RecordedFlow) -> Int:
+    """One number for all rows with the same makers."""
+    result = np.empty(len(rows), dtype=np.int64)
+    is_single = rows["count"] == 0
+    keys = [rows[key][is_single].astype(np.uint64) for key in _MAKER]
+    singles = _grouped(keys)
+    result[is_single] = singles
+    known: dict[tuple[Any, ...], int] = {}
+    first = int(singles.max(initial=-1)) + 1
+    for index in np.flatnonzero(~is_single).tolist():
+        row = rows[index]
+        begin = int(row["more"])
+        makers = [tuple(row[key].item() for key in _MAKER)]
+        makers += [one.item()[:4] for one in flow.makers[begin : begin + int(row["count"])]]
+        makers[1:] = [(kind, maker, section, at) for maker, at, kind, section in makers[1:]]
+        result[index] = first + known.setdefault(tuple(sorted(makers)), len(known))
+    return result
+
+
+def _grouped(keys: list[NDArray[Any]]) -> Int:
+    """One number for equal columns."""
+    result = np.zeros(len(keys[0]), dtype=np.int64)
+    for key in keys:
+        _, values = np.unique(key, return_inverse=True)
+        _, result = np.unique(
+            result * (int(values.max(initial=0)) + 1) + values, return_inverse=True
+        )
+    return result
+
+
+def _of_inputs(table: ParameterTable, same: Int) -> NDArray[np.bool_]:
+    """Outputs that are what their call was given."""
+    known = same >= 0
+    both = table.node * (int(same.max(initial=0)) + 1) + same
+    given = both[known & (table.section == Section.INPUT)]
+    return np.asarray(known & (table.section == Section.OUTPUT) & np.isin(both, given))
+
+
+class _Places:
+    """Rows of a table by record, section and position among the tensors there."""
+
+    def __init__(self, tree: Tree, table: ParameterTable) -> None:
+        rows = np.flatnonzero(table.is_tensor & (tree.record[table.node] >= 0))
+        node, section = table.node[rows].astype(np.int64), table.section[rows].astype(np.int64)
+        keys = _key(tree.record[node], section, positions(node, section))
+        order = np.argsort(keys, kind="stable")
+        self._keys, self._rows = keys[order], rows[order]
+
+    def of(self, record: NDArray[Any], section: NDArray[Any], position: NDArray[Any]) -> Int:
+        """The rows, -1 where the table has none."""
+        keys = _key(record, section, position)
+        if not len(self._keys):
+            return np.full(len(keys), -1, dtype=np.int64)
+        found = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[found] == keys, self._rows[found], -1)
+
+
+def _key(record: NDArray[Any], section: NDArray[Any], position: NDArray[Any]) -> NDArray[Any]:
+    both = record.astype(np.uint64) << np.uint64(31) | position.astype(np.uint64)
+    return np.asarray(both << np.uint64(3) | section.astype(np.uint64))
