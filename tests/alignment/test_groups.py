@@ -34,6 +34,7 @@ from tests.alignment.respell import (
 )
 from tests.alignment.test_real_pairs import PAIRS, rank
 from tests.conftest import BuildDatabase
+from tests.worded import worded
 
 Members = tuple[frozenset[str], frozenset[str]]
 ATTENTION = "Functional.scaled_dot_product_attention.0.forward"
@@ -208,7 +209,8 @@ def test_groups_are_compared_and_graded(pairs: Path, build_database: BuildDataba
             "SELECT DISTINCT unmatched_reason FROM node_view JOIN group_member USING (node_id)"
         ).fetchall()
         assert reasons == [("grouped",)]
-        [[sentence]] = connection.execute("SELECT value FROM meta WHERE key = 'alignment'")
+        query = "SELECT value FROM meta WHERE key = 'alignment'"
+        [[sentence]] = worded(connection.execute(query))
         assert sentence == "97.3 % matched, 213 by evidence alone, 8 more in 8 groups"
 
 
@@ -225,7 +227,8 @@ def test_one_sentence_says_what_was_done(
 ) -> None:
     path = build_database(*(rank(pairs / name / side) for side in ("npu", "bench")))
     with closing(sqlite3.connect(path)) as connection:
-        [[sentence]] = connection.execute("SELECT value FROM meta WHERE key = 'alignment'")
+        query = "SELECT value FROM meta WHERE key = 'alignment'"
+        [[sentence]] = worded(connection.execute(query))
     assert said in sentence
 
 
