@@ -1,7 +1,7 @@
 """How well sketches tell the size of a difference, and what recording them costs.
 
     python benchmarks/sketch.py           # accuracy, into benchmarks/results/sketch.md
-    python benchmarks/sketch.py --cost    # CPU time of a step with and without, as well
+    python benchmarks/sketch.py --cost    # as well CPU time of a step with and without, printed
 
 Accuracy is of the recorder's own sums in float32, of pairs in each type; the truth is numpy's.
 """
@@ -168,7 +168,7 @@ def cost(net: str, turns: int) -> dict[str, float]:
     import torch
     import torch.nn.functional as F  # noqa: N812
 
-    from benchmarks.collector import NETS
+    from collector import NETS
     from msprobe_builder.sketch.file import read_sketches
     from msprobe_builder.sketch.layout import NAME
     from msprobe_collector import PrecisionDebugger
@@ -221,7 +221,7 @@ def cost(net: str, turns: int) -> dict[str, float]:
 
 
 def costs(turns: int) -> list[str]:
-    from benchmarks.collector import NETS
+    from collector import NETS
 
     lines = [
         "| network, mix | plain ms | statistics ms | with sketches | factor | bytes a tensor |",
@@ -246,12 +246,12 @@ def main() -> None:
     if options.measure:
         print(json.dumps(cost(options.measure[0], int(options.measure[1]))))
         return
-    from benchmarks.result_tables import write_tables
+    from result_tables import write_tables
 
     kinds, sizes = accuracy()
     write_tables("sketch.md", "Accuracy", [kinds, sizes])
     if options.cost:
-        write_tables("sketch.md", "Cost", [costs(options.turns)])
+        print("\n".join(costs(options.turns)))
 
 
 if __name__ == "__main__":
