@@ -1,7 +1,7 @@
 """How well sketches tell the size of a difference, and what recording them costs.
 
     python benchmarks/sketch.py           # accuracy, into benchmarks/results/sketch.md
-    python benchmarks/sketch.py --cost    # CPU time of a step with and without, as well
+    python benchmarks/sketch.py --cost    # as well CPU time of a step with and without, printed
 
 Accuracy is of the recorder's own sums in float32, of pairs in each type; the truth is numpy's.
 """
@@ -251,7 +251,7 @@ def main() -> None:
     kinds, sizes = accuracy()
     write_tables("sketch.md", "Accuracy", [kinds, sizes])
     if options.cost:
-        write_tables("sketch.md", "Cost", [costs(options.turns)])
+        print("\n".join(costs(options.turns)))
 
 
 if __name__ == "__main__":
