@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 
 # What takes seconds to import and is none of ours; a child that is forked has it already.
 _HEAVY = ("numpy", "torch", "hypothesis", "pyarrow", "yaml", "_pytest.assertion.rewrite")
+PATIENCE = 20
 _LEFT_OUT = frozenset({"node_modules", ".stryker"})
 _GENERATED = ("tb_graph_ascend/generated", "tb_graph_ascend/static")
 OPTIONS = ("-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--hypothesis-seed=0")
@@ -133,7 +135,8 @@ def collected(tree: Path, tests: Iterable[str], log: Path) -> set[str]:
 def outcome(tree: Path, tests: Sequence[str], seconds: float, log: Path) -> tuple[str, str]:
     """What became of a change in ``tree``, and the test that noticed it.
 
-    It was ``killed``, the ``time`` was over, or it ``survived``.
+    It was ``killed``, the ``time`` that it may compute was over, or it ``survived``; ``unknown``
+    where the machine had no time for it.
     """
     if not tests:
         return "survived", ""
@@ -142,6 +145,8 @@ def outcome(tree: Path, tests: Sequence[str], seconds: float, log: Path) -> tupl
     failed.write_text("", encoding="utf-8")
     status = run_pytest(tree, [*OPTIONS, *files], [InOrder(tests, failed)], log, seconds)
     if status is None:
+        return "unknown", ""
+    if status in (-signal.SIGXCPU, -signal.SIGKILL):
         return "time", ""
     return ("killed", failed.read_text(encoding="utf-8")) if status else ("survived", "")
 
@@ -153,11 +158,14 @@ def run_pytest(
     log: Path,
     seconds: float | None = None,
 ) -> int | None:
-    """The status of pytest in a child of its own; None when the time was over."""
+    """The status of pytest in a child of its own, which may compute for ``seconds``.
+
+    None where it has not ended long after that: a busy machine is no sign of a change.
+    """
     child = os.fork()
     if not child:
-        _be_child(tree, arguments, plugins, log)
-    end = None if seconds is None else time.monotonic() + seconds
+        _be_child(tree, arguments, plugins, log, seconds)
+    end = None if seconds is None else time.monotonic() + PATIENCE * seconds
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended or (end is not None and time.monotonic() > end):
@@ -171,7 +179,15 @@ def run_pytest(
     return None
 
 
-def _be_child(tree: Path, arguments: Sequence[str], plugins: Iterable[object], log: Path) -> None:
+def _be_child(
+    tree: Path,
+    arguments: Sequence[str],
+    plugins: Iterable[object],
+    log: Path,
+    seconds: float | None,
+) -> None:
+    if seconds is not None:
+        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 1))
     os.setsid()
     os.chdir(tree)
     with log.open("wb") as file:
