@@ -366,10 +366,11 @@ def _merged(parameter: Parameter | None, ranks: tuple[int, ...]) -> str:
     """How a merged value was made and of which ranks; without a recipe one's record is shown."""
     if parameter is None or not (parameter.recipe or ranks):
         return UNKNOWN
+    if parameter.recipe:
+        return tell(decode(parameter.recipe))
     if len(ranks) == 1:
-        return parameter.recipe or f"as recorded on rank {ranks[0]}"
-    listed = ", ".join(map(str, ranks))
-    return parameter.recipe or f"as recorded on one of ranks {listed}"
+        return f"as recorded on rank {ranks[0]}"
+    return f"as recorded on one of ranks {', '.join(map(str, ranks))}"
 
 
 def _same(comparison: Comparison) -> str:

@@ -118,8 +118,8 @@ def test_every_recipe_of_a_real_merge_is_understood(
 ) -> None:
     frame = open_viewer(page, tensorboard_server(merged_database.parent))
     kinds = {
-        "partial results%": "Partial results, reduced",
-        "alike on ranks%from pipeline stage%": "Replica: alike on all ranks",
+        "partial results*": "Partial results, reduced",
+        "alike on ranks*from pipeline stage*": "Replica: alike on all ranks",
     }
     for recipe, kind in kinds.items():
         node, parameter, sentence = merged_value(merged_database, recipe)

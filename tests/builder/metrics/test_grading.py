@@ -56,7 +56,7 @@ class Bench:
         query = (
             "SELECT name, count(*) FROM comparison JOIN text ON text_id = note_id"
             " JOIN node_name ON node_name.node_id = npu_node"
-            " WHERE value LIKE 'unwritten: %' GROUP BY name"
+            " WHERE value LIKE '%pair.unwritten%' GROUP BY name"
         )
         with closing(sqlite3.connect(self.built)) as connection:
             return dict(connection.execute(query).fetchall())
