@@ -104,7 +104,7 @@ def order_parameters(
     order = np.argsort(node, kind="stable")
     new_row = np.empty(len(order), dtype=np.int64)
     new_row[order] = np.arange(len(order))
-    columns: dict[str, NDArray[Any]] = {}
+    columns: dict[str, Any] = {}
 
     def keep(name: str, column: NDArray[Any]) -> None:
         column = column.astype(_NARROW.get(name, column.dtype), copy=False)
@@ -152,7 +152,7 @@ def positions(node: Int, section: Int) -> Int:
 def concatenate(tables: Sequence[ParameterTable]) -> ParameterTable:
     """All rows of several tables, one table after the other; to be picked from with ``take``."""
     shift = np.cumsum([0, *(len(table) for table in tables)])
-    columns = {
+    columns: dict[str, Any] = {
         name: np.concatenate([getattr(table, name) for table in tables], axis=-1)
         for name in _COLUMNS
     }
@@ -165,7 +165,7 @@ def concatenate(tables: Sequence[ParameterTable]) -> ParameterTable:
 
 def take(table: ParameterTable, rows: Int, node: Int) -> ParameterTable:
     """The given rows as parameters of the given nodes, which must not decrease."""
-    columns = {name: getattr(table, name)[..., rows] for name in _COLUMNS}
+    columns: dict[str, Any] = {name: getattr(table, name)[..., rows] for name in _COLUMNS}
     columns["node"] = node
     columns["ordinal"] = _running(node)
     columns["position"] = positions(node, columns["section"])

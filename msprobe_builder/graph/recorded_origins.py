@@ -64,11 +64,11 @@ def _shown(rows: NDArray[Any], *, by_argument: bool) -> NDArray[Any]:
     """Rows of what the table shows, their sections those of the table."""
     are_instead = rows["section"] == Place.OUTPUT_GRADIENTS
     if not by_argument:
-        return rows[~are_instead]
+        return np.asarray(rows[~are_instead])
     replaced = np.isin(rows["record"], rows["record"][are_instead])
     rows = rows[~(replaced & (rows["section"] == Place.INPUT))].copy()
     rows["section"][rows["section"] == Place.OUTPUT_GRADIENTS] = Place.INPUT
-    return rows
+    return np.asarray(rows)
 
 
 def _sections(section: NDArray[Any], *, by_argument: bool) -> Int:
@@ -79,7 +79,7 @@ def _sections(section: NDArray[Any], *, by_argument: bool) -> Int:
 
 
 def _is_named(rows: NDArray[Any]) -> NDArray[np.bool_]:
-    return np.isin(rows["kind"], _NAMED) & (rows["maker"] != NONE)
+    return np.asarray(np.isin(rows["kind"], _NAMED) & (rows["maker"] != NONE))
 
 
 def _numbers(rows: NDArray[Any], flow: RecordedFlow) -> Int:
