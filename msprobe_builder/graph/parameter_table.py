@@ -165,7 +165,7 @@ def concatenate(tables: Sequence[ParameterTable]) -> ParameterTable:
 
 def take(table: ParameterTable, rows: Int, node: Int) -> ParameterTable:
     """The given rows as parameters of the given nodes, which must not decrease."""
-    columns = {name: getattr(table, name)[..., rows] for name in _COLUMNS}
+    columns: dict[str, Any] = {name: getattr(table, name)[..., rows] for name in _COLUMNS}
     columns["node"] = node
     columns["ordinal"] = _running(node)
     columns["position"] = positions(node, columns["section"])

@@ -68,7 +68,7 @@ def _shown(rows: NDArray[Any], *, by_argument: bool) -> NDArray[Any]:
     replaced = np.isin(rows["record"], rows["record"][are_instead])
     rows = rows[~(replaced & (rows["section"] == Place.INPUT))].copy()
     rows["section"][rows["section"] == Place.OUTPUT_GRADIENTS] = Place.INPUT
-    return rows
+    return np.asarray(rows)
 
 
 def _sections(section: NDArray[Any], *, by_argument: bool) -> Int:

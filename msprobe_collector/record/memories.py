@@ -264,7 +264,7 @@ class Memories:
                 _Storage._free_weak_ref(key)
             self._limit = max(_REMEMBERED, 2 * len(self._known))
         # It is the address of the storage's record, which it keeps from being given to another.
-        address: Any = storage._weak_ref()  # typed as a storage, a number
+        address: int = _Storage._weak_ref(storage)
         memory = self._known[address] = Memory(version)
         return memory
 
