@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import os
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -36,7 +35,7 @@ from msprobe_builder.dump.flow_layout import (
     Mark,
     Place,
 )
-from msprobe_builder.files.regular import open_regular
+from msprobe_builder.files.mapped import mapped
 
 _BY_NAME = (Maker.PARAMETER, Maker.BUFFER, Maker.GRADIENT, Maker.UNRECORDED)
 _ALL_MARKS = sum(Mark)
@@ -74,7 +73,7 @@ def read_flow(path: Path, records: Iterable[str]) -> RecordedFlow | None:
     BuildError when it is damaged or of another dump. What the end of the file cuts off is what a
     killed run leaves; it is left out, and so are rows of records that dump.json lacks then.
     """
-    content = _content(path)
+    content = mapped(path)
     if content is None:
         return None
     parts: dict[int, list[NDArray[Any]]] = {kind: [] for kind in KINDS}
@@ -160,20 +159,6 @@ def _check_named(
     by_name = by_name[by_name != NONE]
     if len(by_name) and int(by_name.max()) >= names:
         raise _damaged(path, f"it names text {by_name.max():,} of {names:,}")
-
-
-def _content(path: Path) -> mmap.mmap | bytes | None:
-    try:
-        handle = open_regular(path)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise BuildError(f"{path} cannot be read: {error.strerror}.") from error
-    try:
-        size = os.fstat(handle).st_size
-        return mmap.mmap(handle, size, access=mmap.ACCESS_READ) if size else b""
-    finally:
-        os.close(handle)
 
 
 def _blocks(path: Path, content: mmap.mmap | bytes) -> list[_Block]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.files.regular import open_regular
+from msprobe_builder.files.mapped import mapped
 from msprobe_builder.sketch.definition import NUMBERS
 from msprobe_builder.sketch.layout import (
     BLOCK,
@@ -53,7 +52,7 @@ def read_sketches(path: Path, records: int) -> Sketches | None:
     BuildError when it is damaged or of another dump. A block that the end of the file cuts off is
     what a killed run leaves, and is left out.
     """
-    content = _content(path)
+    content = mapped(path)
     if content is None:
         return None
     parts: dict[int, list[npt.NDArray[Any]]] = {ROWS: [], PLACES: []}
@@ -70,20 +69,6 @@ def read_sketches(path: Path, records: int) -> Sketches | None:
     if len(places) and int(places["record"].max()) >= records:
         raise _damaged(path, f"it names record {places['record'].max():,} of {records:,}")
     return Sketches(path, parts[ROWS], starts, places)
-
-
-def _content(path: Path) -> mmap.mmap | bytes | None:
-    try:
-        handle = open_regular(path)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise BuildError(f"{path} cannot be read: {error.strerror}.") from error
-    try:
-        size = os.fstat(handle).st_size
-        return mmap.mmap(handle, size, access=mmap.ACCESS_READ) if size else b""
-    finally:
-        os.close(handle)
 
 
 def _blocks(path: Path, content: mmap.mmap | bytes) -> Iterator[tuple[int, int, npt.NDArray[Any]]]:
