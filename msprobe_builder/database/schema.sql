@@ -264,7 +264,7 @@ CREATE TABLE operator_check (
     status   TEXT NOT NULL CHECK (status IN ('passed', 'failed', 'not tested')),
     compared TEXT NOT NULL, -- recorded: the result in the dump; device: that of a second run
     times    REAL,          -- largest error in units of what rounding explains; NULL: no number
-    reason   TEXT NOT NULL
+    reason   TEXT NOT NULL  -- JSON: facts; empty where there is none
 );
 
 -- What a comparison of merged tensors needs: their files, or why there is nothing to compare.

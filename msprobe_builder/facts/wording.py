@@ -26,6 +26,7 @@ _SPOKEN = ContextVar("spoken", default=ENGLISH)
 FORMS = (
     "count",
     "g2",
+    "g3",
     "g4",
     "g6",
     "g9",
