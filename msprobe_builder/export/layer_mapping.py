@@ -13,14 +13,11 @@ from msprobe_builder.base.codes import Kind
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.database.read.matches import matched_names
 from msprobe_builder.dump.names import parse_name
+from msprobe_builder.facts.fact import fact
+from msprobe_builder.facts.wording import tell
 from msprobe_builder.match.places import Path as LayerPath
 from msprobe_builder.match.places import class_of, place_of
 from msprobe_builder.match.rules import TOP_LAYER
-
-_HEAD = """\
-# npu path: bench path, below the class of the module that both begin at.
-# Correct what is wrong and pass this file back with -lm.
-"""
 
 
 def write_mapping(connection: sqlite3.Connection, file: Path) -> int:
@@ -29,7 +26,7 @@ def write_mapping(connection: sqlite3.Connection, file: Path) -> int:
     Raises UsageError when the file exists or cannot be written.
     """
     rules = mapping_rules(connection)
-    lines = [_HEAD]
+    lines = [f"# {tell(one)}\n" for one in (fact("mapping.head"), fact("mapping.use"))]
     for owner, translations in rules.items():
         lines.append(f"{_quoted(owner)}:\n")
         lines += [f"  {_quoted(npu)}: {_quoted(bench)}\n" for npu, bench in translations.items()]

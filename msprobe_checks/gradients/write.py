@@ -206,10 +206,11 @@ def _plot(rank: RankSimilarity, directory: Path) -> None:
         for name, found in rank.parameters.items()
     }
     curves["summary"] = [rank.summary(step) for step in rank.steps]
+    share = tell(fact("gradients.share"), ENGLISH)  # few fonts have Chinese
     for name, values in curves.items():
         figure = Figure(figsize=(6, 3), layout="constrained")
         axes = figure.subplots()
         axes.plot(list(rank.steps), [float("nan") if v is None else v for v in values], marker=".")
-        axes.set(title=name, xlabel="step", ylabel="share of equal signs", ylim=(0, 1.02))
+        axes.set(title=name, xlabel="step", ylabel=share, ylim=(0, 1.02))
         with written(directory / f"{plain_name(name)}_similarities.png") as stream:
             figure.savefig(stream, format="png")
