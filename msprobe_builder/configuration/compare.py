@@ -141,7 +141,7 @@ def _variables(bench: Mapping[str, str], other: Mapping[str, str]) -> Sheet:
         level = ERROR if is_known and None not in (a, b) else WARNING
         rows.append((own[0] or "", own[1] or "", a, b, level))
         name = own[1] or own[0] or ""
-        said = fact("configuration.differs", name=name, own=_said(b), theirs=_said(a))
+        said = fact("configuration.differs", name=name, npu=_said(b), bench=_said(a))
         both = " / ".join(dict.fromkeys(one for one in reversed(own) if one))
         found.append(Difference(level, both, a, b, said))
     columns = "bench_env_name cmp_env_name bench_value cmp_value level"
@@ -171,8 +171,8 @@ def _packages(bench: Mapping[str, str], other: Mapping[str, str]) -> Sheet:
         if a != b:
             level = ERROR if None not in (a, b) else WARNING
             rows.append((name, a, b, level))
-            own, theirs = (one or fact("configuration.not_installed") for one in (b, a))
-            said = fact("configuration.differs", name=name, own=own, theirs=theirs)
+            of_npu, of_bench = (one or fact("configuration.not_installed") for one in (b, a))
+            said = fact("configuration.differs", name=name, npu=of_npu, bench=of_bench)
             found.append(Difference(level, name, a, b, said))
     return _sheet("pip", "package bench_version cmp_version level", rows, found)
 
@@ -188,8 +188,8 @@ def _options(bench: Mapping[str, Values], other: Mapping[str, Values]) -> Sheet:
             said = fact(
                 "configuration.option_differs",
                 name=b_name or name,
-                own=_said(b),
-                theirs=_said(a),
+                npu=_said(b),
+                bench=_said(a),
                 matched=matched,
             )
             found.append(Difference(level, b_name or name, _shown(a), _shown(b), said))
@@ -306,8 +306,8 @@ def _random(bench: Mapping[int, Values], other: Mapping[int, Values]) -> Sheet:
                     said = fact(
                         "configuration.calls",
                         name=operator,
-                        own=b_count,
-                        theirs=a_count,
+                        npu=b_count,
+                        bench=a_count,
                         rank=rank,
                         stack=b_stack[:80] or a_stack[:80],
                     )

@@ -70,7 +70,7 @@ def judge(
     error is larger than the rounding of the result itself.
     """
     if len(results) != len(references):
-        reason = fact("operator.results", own=len(results), theirs=len(references))
+        reason = fact("operator.results", results=len(results), references=len(references))
         return Judgement(Status.FAILED, reason, inf, inf)
     worst = _PASSED
     cache: dict[tuple[float, int], list[Any] | None] = {}
@@ -117,11 +117,11 @@ def judge_tensor(
 ) -> Judgement:
     """Compare two tensors; shape and kind of dtype must be equal, nothing is broadcast."""
     if result.shape != reference.shape:
-        own, theirs = (str(list(one.shape)) for one in (result, reference))
-        reason = fact("operator.shape", own=own, theirs=theirs)
+        shapes = [str(list(one.shape)) for one in (result, reference)]
+        reason = fact("operator.shape", result=shapes[0], reference=shapes[1])
         return Judgement(Status.FAILED, reason, inf, inf)
     if _kind(result) != _kind(reference):
-        reason = fact("operator.dtype", own=str(result.dtype), theirs=str(reference.dtype))
+        reason = fact("operator.dtype", result=str(result.dtype), reference=str(reference.dtype))
         return Judgement(Status.FAILED, reason, inf, inf)
     if result.numel() == 0:
         return _PASSED
@@ -196,7 +196,7 @@ def _judge_whole(result: Tensor, reference: Tensor) -> Judgement:
 def _judge_value(one: Any, other: Any) -> Judgement:
     if one == other or (one != one and other != other):
         return _PASSED
-    reason = fact("operator.value", own=repr(one), theirs=repr(other))
+    reason = fact("operator.value", result=repr(one), reference=repr(other))
     if isinstance(one, float) and isinstance(other, float):
         difference = abs(one - other)
         if difference <= 8 * 2.0**-24 * abs(other):
