@@ -43,8 +43,8 @@ def maybe_hands_on(operator: Operator) -> bool:
 
 def is_linear_map(operator: Operator) -> bool:
     """Whether it may take in what stands behind it, a norm or a bias."""
-    is_known = operator.name in ("linear", "matmul", "addmm")
-    return is_known or "convolution" in operator.traits
+    is_map = operator.kind is Kind.PRODUCT and "products" in operator.condition
+    return is_map and operator.traits.isdisjoint({"attention", "recurrent", "cell"})
 
 
 def numbers_of(operators: dict[str, int], question: questions.Question) -> Int:
