@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import hashlib
 import json
 import os
@@ -60,6 +61,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item, is_in in zip(items, tried, strict=True) if is_in]
+
+
+def pytest_collection_finish() -> None:
+    """What ten thousand tests are made of stays: garbage is looked for in the rest."""
+    gc.freeze()
 
 
 @pytest.fixture

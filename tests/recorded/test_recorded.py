@@ -13,7 +13,7 @@ from msprobe_builder.database.open import opened
 from tests.conftest import REPOSITORY
 from tests.recorded.case import FOLDER, RecordedCase, cases
 from tests.recorded.judge import database_of, differences, facts_of
-from tests.recorded.measured import wrong_roles, wrong_sizes
+from tests.recorded.measured import distances, wrong_roles, wrong_sizes
 from tests.sharing import make_once
 
 CASES = list(cases())
@@ -43,10 +43,10 @@ def test_what_is_recorded_is_judged_as_its_file_says(case: RecordedCase, tmp_pat
     wrong = differences(case.facts, facts_of(database, case.facts))
     if case.told_from is not None:
         assert dumps is not None
-        sides = dumps / str(case.npu), dumps / str(case.bench)
         with opened(database) as connection:
-            wrong += wrong_sizes(connection, *sides)
-            wrong += wrong_roles(connection, *sides, case.told_from)
+            apart = distances(connection, dumps / str(case.npu), dumps / str(case.bench))
+            wrong += wrong_sizes(connection, apart)
+            wrong += wrong_roles(connection, apart, case.told_from)
     assert not wrong, "\n".join([case.why, *wrong])
 
 
