@@ -20,6 +20,7 @@ from msprobe_builder.base.version import __version__
 from msprobe_builder.dump.task import Task
 from msprobe_builder.metrics.grading import PROFILES
 from tests.conftest import REPOSITORY, BuildDatabase, StartTensorBoard
+from tests.processes import run_program
 
 READMES = ["README.md", "README.zh.md"]
 DOCUMENTS = sorted(
@@ -167,7 +168,8 @@ model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 batches = [torch.ones(2, 4)]
 """
-    subprocess.run([sys.executable, "-c", training + loop], cwd=tmp_path, check=True)
+    done = run_program(tmp_path, training + loop)
+    assert done.returncode == 0, done.stderr
     with contextlib.closing(sqlite3.connect(build_database(tmp_path / "npu_dump"))) as connection:
         names = {name for (name,) in connection.execute("SELECT name FROM node_view")}
     assert {"Module.0.Linear.forward.0", "Module.0.Linear.backward.0"} <= names
