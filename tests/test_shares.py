@@ -37,18 +37,24 @@ def run(folder: Path, *options: str, right: int = 20) -> subprocess.CompletedPro
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "test_cases.py").write_text(CASES.format(right=right))
     arguments = ("-c", str(REPOSITORY / "pyproject.toml"), "--rootdir", str(folder))
+    arguments = (*arguments, "-p", "xdist", "-p", "no:cacheprovider")
     return subprocess.run(
-        [sys.executable, "-m", "pytest", *arguments, "-p", "no:cacheprovider", *options, "."],
+        [sys.executable, "-m", "pytest", *arguments, *options, "."],
         cwd=folder,
-        env={"PYTHONPATH": str(REPOSITORY), "PATH": "/usr/bin:/bin"},
+        env={
+            "PYTHONPATH": str(REPOSITORY),
+            "PATH": "/usr/bin:/bin",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        },
         capture_output=True,
         text=True,
         check=False,
     )
 
 
-@pytest.mark.parametrize(("right", "status"), [(20, 0), (19, 1)])
-@pytest.mark.parametrize("processes", ["0", "2"])
+@pytest.mark.parametrize(
+    ("right", "status", "processes"), [(20, 0, "2"), (19, 1, "2"), (19, 1, "0")]
+)
 def test_all_cases_together_reach_the_aim_or_fail(
     right: int, status: int, processes: str, tmp_path: Path
 ) -> None:

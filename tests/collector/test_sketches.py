@@ -97,7 +97,7 @@ def trained(
 
 
 SKETCHED = [
-    *(("vit", "mixed precision"), ("resnet", "accumulation")),
+    *(("resnet", "accumulation"), ("vit", "mixed precision")),
     *product(("llama", "mixtral"), ("plain", "accumulation", "fused optimizer")),
     *(("llama", "mixed precision"), ("resnet", "mixed precision"), ("resnet", "plain")),
     ("resnet", "fused optimizer"),

@@ -11,7 +11,7 @@ import pytest
 
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.merge.ranks.layout import parse_layout
-from tests.cases import tried_first
+from tests.cases import REPEATED, tried_first
 from tests.worded import worded
 
 RUN = "megatron_tp2pp2"
@@ -33,6 +33,7 @@ SENT = "Ranks send each other tensors outside of all modules"
             ({"tp": 1, "pp": 2}, [PRODUCTS]),  # replicas for parts of tensors
         ],
         4,
+        REPEATED,
     ),
     ids=str,
 )

@@ -14,7 +14,7 @@ from msprobe_builder.command.summary import diagnostic_lines, summary_lines
 from msprobe_builder.facts.fact import text_fact
 from msprobe_builder.merge.ranks.layout import parse_layout
 from tests.builder.merge.faults import Record, change_rank, scale, scale_weight
-from tests.cases import tried_first
+from tests.cases import REPEATED, tried_first
 
 TRUTH = parse_layout({"rank_size": 1, "tp": 1, "pp": 1}, "truth")
 SPLIT = parse_layout({"rank_size": 4, "tp": 2, "pp": 2}, "split")
@@ -56,7 +56,9 @@ def test_without_a_fault_nothing_of_the_model_is_wrong(right: BuildResult) -> No
 
 # Ranks 2 and 3 hold layers 2 and 3, which they call 0 and 1.
 @pytest.mark.parametrize(
-    ("rank", "layer", "merged"), tried_first([(3, 0, 2), (0, 1, 1), (1, 0, 0)]), ids=str
+    ("rank", "layer", "merged"),
+    tried_first([(3, 0, 2), (0, 1, 1), (1, 0, 0)], 1, REPEATED),
+    ids=str,
 )
 def test_a_wrong_shard_is_the_first_wrong_node(
     rank: int, layer: int, merged: int, dumps: Path, tmp_path: Path

@@ -11,7 +11,7 @@ import pytest
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.merge.detect import AutoLayout
 from tests.builder.merge.faults import Record, change_rank, scale_weight
-from tests.cases import tried_first
+from tests.cases import REPEATED, tried_first
 from tests.worded import worded
 
 # Of one axis alone, so that both sides make the same calls.
@@ -24,7 +24,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("npu", "bench"), tried_first(PAIRS, 3))
+@pytest.mark.parametrize(("npu", "bench"), tried_first(PAIRS, 3, REPEATED))
 def test_modules_of_two_splits_agree(npu: str, bench: str, dumps: Path, tmp_path: Path) -> None:
     sides = (dumps / npu / "step0", dumps / bench / "step0")
     config = BuildConfig(*sides, npu_layout=AutoLayout(), bench_layout=AutoLayout())
@@ -62,6 +62,7 @@ def test_modules_of_two_splits_agree(npu: str, bench: str, dumps: Path, tmp_path
             ("narrow_tp2", "narrow_tp4", 1, 1, 1),
         ],
         2,
+        REPEATED,
     ),
 )
 def test_a_weight_that_is_too_large_names_its_rank(
