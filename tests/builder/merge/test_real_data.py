@@ -26,7 +26,7 @@ from msprobe_builder.rematch.operations import Operation, carry_out
 from msprobe_builder.rematch.refresh import refresh
 from tests.builder.integrity import check
 from tests.builder.merge.parallel_model import HEADS, HIDDEN, INNER, Split, dump
-from tests.cases import tried_first
+from tests.cases import REPEATED, tried_first
 from tests.worded import worded
 
 MakeDump = Callable[[Split], Path]
@@ -84,7 +84,9 @@ def query(result: BuildResult, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         return worded(connection.execute(sql, values))
 
 
-@pytest.mark.parametrize("split", tried_first([Split(2, 2), Split(2), Split(1, 2)]), ids=str)
+@pytest.mark.parametrize(
+    "split", tried_first([Split(2), Split(2, 2), Split(1, 2)], 1, REPEATED), ids=str
+)
 def test_every_tensor_equals_that_of_the_unsplit_model(split: Split, compared: Compare) -> None:
     result = compared(split)
     check(result.path).close()
