@@ -36,8 +36,8 @@ def test_another():
 def run(folder: Path, *options: str, right: int = 20) -> subprocess.CompletedProcess[str]:
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "test_cases.py").write_text(CASES.format(right=right))
-    arguments = ("-c", str(REPOSITORY / "pyproject.toml"), "--rootdir", str(folder))
-    arguments = (*arguments, "-p", "xdist", "-p", "no:cacheprovider")
+    plugins = ("-p", "xdist", "-p", "no:cacheprovider")
+    arguments = ("-c", str(REPOSITORY / "pyproject.toml"), "--rootdir", str(folder), *plugins)
     return subprocess.run(
         [sys.executable, "-m", "pytest", *arguments, *options, "."],
         cwd=folder,
