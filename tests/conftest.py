@@ -38,6 +38,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--planted", choices=shares.CHOICES, help=shares.__doc__)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than cores: a test waits a fifth of its time, for disks, servers, pages."""
+    return 1 + (os.cpu_count() or 1)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Generated inputs are few, and no planted cases, where exhaustive tests are left out."""
     # Several tests run at once; threads that wait for one another take most of the time.
