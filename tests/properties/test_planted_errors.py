@@ -5,14 +5,23 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from msprobe_builder.dump.names import parse_name
 from tests.properties.conftest import Tell
-from tests.properties.planting import places, planted
+from tests.properties.planting import (
+    factors,
+    places,
+    planted,
+    planted_argument,
+    planted_weight,
+    weights,
+)
 from tests.properties.rewriting import Dump, read_dump, rewritten
 
+T = TypeVar("T")
 Folders = Callable[[str], tuple[Path, Path]]
 
 # Nothing is wrong in these. Of two runs on one device one is held against itself; of another
@@ -48,6 +57,40 @@ def test_the_call_that_is_off_is_named(
     assert [one for one in others if not one.endswith("parameters_grad")] == []
 
 
+@pytest.mark.parametrize("share", [LARGE, 0.03])
+@pytest.mark.parametrize(("run", "side"), RUNS)
+def test_a_weight_that_is_off_is_named(
+    run: str, side: int, share: float, recorded: Folders, tell: Tell, tmp_path: Path
+) -> None:
+    folders = recorded(f"transformers/{run}")
+    module, weight = one_of(weights(read_dump(folders[side])), f"{run} {share}")
+    npu = rewritten(folders[side], tmp_path / "npu", planted_weight(weight, share))
+    told = tell(npu, folders[1])
+    first = told.suspects[0]
+    first_call = f"{module.rpartition('.')[0]}.0"
+    assert (told.conclusion, first.cause, first.strength) == ("fault", "weight", "strong")
+    assert (first.node, first.side) == (first_call, "npu")
+    assert first.error is not None
+    assert share * 0.98 <= float(first.error) <= share * HIDDEN * 1.02
+
+
+@pytest.mark.parametrize("share", [LARGE, SMALL])
+@pytest.mark.parametrize(("run", "side"), RUNS)
+def test_a_number_that_is_off_is_named(
+    run: str, side: int, share: float, recorded: Folders, tell: Tell, tmp_path: Path
+) -> None:
+    folders = recorded(f"transformers/{run}")
+    found = factors(read_dump(folders[side]))
+    if not found:
+        pytest.skip("nothing is multiplied by a number")
+    call, place = one_of(found, f"{run} {share}")
+    npu = rewritten(folders[side], tmp_path / "npu", planted_argument(call, place, share))
+    told = tell(npu, folders[1])
+    first = told.suspects[0]
+    assert (told.conclusion, first.cause, first.strength) == ("fault", "argument", "strong")
+    assert (first.node, first.side) == (call, "npu")
+
+
 @pytest.mark.parametrize(("run", "side"), RUNS)
 def test_what_rounding_explains_is_no_fault(
     run: str, side: int, recorded: Folders, tell: Tell, tmp_path: Path
@@ -60,7 +103,11 @@ def test_what_rounding_explains_is_no_fault(
 
 
 def drawn(dump: Dump, seed: str) -> str:
-    return random.Random(seed).choice(places(dump))  # noqa: S311
+    return one_of(places(dump), seed)
+
+
+def one_of(found: list[T], seed: str) -> T:
+    return random.Random(seed).choice(found)  # noqa: S311
 
 
 def gradients_beside(dump: Dump, call: str) -> list[str]:
