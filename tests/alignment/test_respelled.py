@@ -27,6 +27,7 @@ from tests.alignment.respell import (
     wrapped,
 )
 from tests.alignment.score import misses, partners, score
+from tests.alignment.test_real_pairs import rank
 from tests.alignment.trade import traded_lines
 
 RENAMED = chained(other_classes, other_attributes)
@@ -64,6 +65,19 @@ MODELS = (
     "llama_statistics_recompute",
 )
 MISSES = misses("respelled")
+OTHER_MISSES = misses("respelled pairs")
+# Of other kinds of models, each of both sides under some other spellings.
+RUNS = (
+    *("own_llama", "gpt2", "bert", "vit", "t5", "mixtral", "mamba", "mobilenet", "unet"),
+    *("towers", "gan", "loops", "distilbert", "dropout", "adapter", "ck_nonre_micro"),
+)
+SPELLINGS = [kind for kind in KINDS if "attribute" not in kind or kind == "other attributes"]
+TURNS = [
+    (run, side, SPELLINGS[(5 * place + 7 * (side == "bench") + turn) % len(SPELLINGS)])
+    for place, run in enumerate(RUNS)
+    for side in ("npu", "bench")
+    for turn in (0, 4, 8)
+]
 
 
 def original(dumps: Path, name: str) -> Recording:
@@ -84,6 +98,14 @@ def judge(respelled: Recording, bench: Recording, alone: int = 0, wrong: int = 0
 def test_all_find_their_partner(dumps: Path, model: str, kind: str) -> None:
     bench = original(dumps, model)
     judge(KINDS[kind](bench), bench, *MISSES.get(model, {}).get(kind, ()))
+
+
+@pytest.mark.parametrize(("run", "side", "kind"), TURNS)
+def test_all_find_their_partner_in_other_models(
+    pairs: Path, run: str, side: str, kind: str
+) -> None:
+    bench = recording(rank(pairs / run / side))
+    judge(KINDS[kind](bench), bench, *OTHER_MISSES.get(f"{run} {side}", {}).get(kind, ()))
 
 
 def test_modules_alone(dumps: Path) -> None:
