@@ -3,22 +3,26 @@
     python -m mutants [--area verdict] [--sample 40] [--seed 1] [--tests PATH...]
 
 Of each area a random sample is tried; the same seed gives the same sample of the same code. First
-it is recorded which tests reach which statements (docs/testing.md). A change then runs those alone,
-the quickest first, as many as take ``--seconds`` without it. So the score, the share that made a
-test fail or run for too long, is the least that all tests would notice.
+it is recorded which tests reach which statements (docs/testing.md). A change then runs some of
+those, as many as compute for ``--seconds`` without it. So the score, the share that made a test
+fail or compute for too long, is the least that all tests would notice.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import random
+import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Queue
 
 from mutants.changes import Change, applied, changes_of
 from mutants.frontend import try_lines
@@ -56,6 +60,7 @@ AREAS = {
         ("tests/plugin", "tests/builder/database"),
     ),
 }
+_NOTICED = ("killed", "time")
 LAYOUT = "layout"  # the front end's, which Stryker changes
 
 
@@ -68,6 +73,7 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=40, help="how many changes of each area")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=60, help="of tests for a change")
+    parser.add_argument("--jobs", type=int, default=1, help="changes that are tried at once")
     parser.add_argument("--only", default="", help="part of the names of changes")
     parser.add_argument("--tests", nargs="+", help="instead of those of the area")
     parser.add_argument("--keep", action="store_true", help="what was recorded of older code")
@@ -88,7 +94,7 @@ def main() -> int:
         drawn = random.Random(options.seed)  # noqa: S311
         chosen = drawn.sample(changes, min(options.sample, len(changes)))
         with_tests = [(one, reaching(reached, one, tests)) for one in chosen]
-        noticed, tried = try_changes(name, with_tests, options.seconds)
+        noticed, tried = try_changes(name, with_tests, options.seconds, options.jobs)
         scores.append((name, noticed, tried))
     print("\n| area | tried | noticed |\n|---|--:|--:|")
     for name, noticed, tried in scores:
@@ -113,9 +119,10 @@ def reached_by_tests(paths: Sequence[str], *, keep: bool) -> tuple[list[str], Re
     What has not been recorded of this code, or of a test as it is now, is recorded first; ``keep``
     takes any code's.
     """
-    tree = copied(REPOSITORY, CACHE / "tree")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    tree = copied(REPOSITORY, CACHE / f"tree-{os.getpid()}")
     target = CACHE / "reached.json"
-    log = CACHE / "recording.log"
+    log = CACHE / f"recording-{os.getpid()}.log"
     code = sources(tree, *AREAS.values())
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in code)).hexdigest()[:12]
     tests = collected(tree, [one for one in paths if (tree / one).exists()], log)
@@ -132,27 +139,31 @@ def reached_by_tests(paths: Sequence[str], *, keep: bool) -> tuple[list[str], Re
         marked = mark(tree, code)
         arguments = [one for one in OPTIONS if one != "-x"]
         files = dict.fromkeys(test.partition("::")[0] for test in wanted)
-        recorder = Recorder(tree, marked, wanted, reached, target)
+        recorder = Recorder(tree, marked, wanted, target)
         if run_pytest(tree, [*arguments, *files], [recorder], log):
             print(f"Some tests fail without a change and are left out; see {log}.")
         reached = Reached.read(target)
+    shutil.rmtree(tree)
     return tests, reached
 
 
 def try_changes(
-    name: str, changes: Sequence[tuple[Change, dict[str, float]]], seconds: float
+    name: str, changes: Sequence[tuple[Change, dict[str, float]]], seconds: float, jobs: int
 ) -> tuple[int, int]:
     """How many changes were noticed, and how many were tried; tells each as it comes.
 
-    With each the seconds of the tests that reach it.
+    With each the seconds of the tests that reach it; ``jobs`` are tried at once.
     """
-    noticed = tried = 0
-    log = CACHE / f"{name}-last.log"
     passes: set[str] = set()  # without a change, so that what fails with one has noticed it
     fails: set[str] = set()
+    free: Queue[tuple[Path, Path]] = Queue()
     with tempfile.TemporaryDirectory(prefix=f"mutants-{name}-") as folder:
-        tree = copied(REPOSITORY, Path(folder) / "tree")
-        for place, (change, times) in enumerate(changes, 1):
+        for job in range(jobs):
+            tree = copied(REPOSITORY, Path(folder) / str(job))
+            free.put((tree, CACHE / f"{name}-last-{job}.log"))
+
+        def try_one(change: Change, times: dict[str, float]) -> str:
+            tree, log = free.get()
             path = tree / change.path
             original = path.read_bytes()
             began = time.monotonic()
@@ -169,19 +180,22 @@ def try_changes(
                 if outcome(tree, again, limit, log)[0] == "survived":
                     passes.add(test)
                     break
-                print(f"    {test} fails without a change and is left out")
+                print(f"    {test} fails without a change and is left out", flush=True)
                 fails.add(test)
-            noticed += found in ("killed", "time")
-            tried += found != "unknown"
+            free.put((tree, log))
             took = time.monotonic() - began
             old = original[change.start : change.end].decode()
-            print(
-                f"{place}/{len(changes)} {found} ({len(tests)} of {len(times)} tests, {took:.0f} s)"
-                f" {change.name}"
-                + (f" {test}" if found != "survived" else f"\n    {old!r}\n    {change.text!r}"),
-                flush=True,
+            said = (
+                f"{found} ({len(tests)} of {len(times)} tests, {took:.0f} s) {change.name} {test}"
             )
-    return noticed, tried
+            is_open = found not in _NOTICED
+            said += f"\n    {old!r}\n    {change.text!r}" if is_open else f" {test}"
+            print(said, flush=True)
+            return found
+
+        with ThreadPoolExecutor(jobs) as pool:
+            found = list(pool.map(lambda one: try_one(*one), changes))
+    return sum(one in _NOTICED for one in found), sum(one != "unknown" for one in found)
 
 
 if __name__ == "__main__":

@@ -232,8 +232,10 @@ def _named(target: ast.expr) -> Iterator[ast.Name]:
 
 def _changed(node: ast.AST) -> Iterator[tuple[str, ast.AST | str]]:
     if isinstance(node, ast.Compare):
-        for place, operator in enumerate(node.ops):
-            for other in _COMPARISONS[type(operator)]:
+        for place, (operator, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
+            others = _COMPARISONS[type(operator)]
+            is_index = isinstance(operator, ast.GtE | ast.Lt) and _is_nought(right)
+            for other in others[1:] if is_index else others:
                 new = copy.deepcopy(node)
                 new.ops[place] = other()
                 yield "comparison", new
@@ -275,7 +277,8 @@ def _constant(node: ast.Constant) -> Iterator[tuple[str, str]]:
 
 def _statement(node: ast.stmt) -> Iterator[tuple[str, ast.AST | str]]:
     if isinstance(node, ast.Return) and node.value is not None:
-        if not (isinstance(node.value, ast.Constant) and node.value.value is None):
+        # Of no and nothing nobody can tell one from the other; what is changed is the constant.
+        if not (isinstance(node.value, ast.Constant) and node.value.value in (None, False, True)):
             yield "result", "return None"
     elif (
         isinstance(node, ast.Continue | ast.Break | ast.Raise | ast.AugAssign)
@@ -299,6 +302,11 @@ def _condition(node: ast.AST) -> Iterator[tuple[str, ast.AST | str]]:
 def _is_strict(node: ast.AST) -> bool:
     """Whether it says that what is gone through together is equally long, which it is."""
     return isinstance(node, ast.keyword) and node.arg == "strict"
+
+
+def _is_nought(node: ast.expr) -> bool:
+    """Whether it is what an index is compared with that is there, or -1; none is a boundary."""
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value == 0
 
 
 def _is_number(node: ast.expr) -> bool:

@@ -43,15 +43,26 @@ class Reached:
     seconds: dict[str, float | None] = field(default_factory=dict)
     regions: dict[str, NDArray[np.uint8]] = field(default_factory=dict)
 
-    def write(self, path: Path) -> None:
+    def add_to(self, path: Path) -> None:
+        """Write what a file holds, and this; another process may have added to it."""
+        whole = Reached.read(path)
+        known = set(whole.names)
+        whole.names += [name for name in self.names if name not in known]
+        place = {name: number for number, name in enumerate(whole.names)}
+        places = np.array([place[name] for name in self.names], np.intp)
+        for test, own in self.regions.items():
+            bits = np.zeros(len(whole.names), np.bool_)
+            bits[places[np.flatnonzero(np.unpackbits(own)[: len(places)])]] = True
+            whole.keys[test], whole.seconds[test] = self.keys[test], self.seconds[test]
+            whole.regions[test] = np.packbits(bits)
         content = {
-            "names": self.names,
+            "names": whole.names,
             "tests": {
-                test: [key, self.seconds[test], self.regions[test].tobytes().hex()]
-                for test, key in self.keys.items()
+                test: [key, whole.seconds[test], whole.regions[test].tobytes().hex()]
+                for test, key in whole.keys.items()
             },
         }
-        draft = path.with_suffix(".draft")
+        draft = path.with_suffix(f".draft{os.getpid()}")
         draft.write_text(json.dumps(content), encoding="utf-8")
         draft.replace(path)
 
@@ -119,17 +130,11 @@ class Recorder:
     ``marked`` are the names by place in the file of marks.
     """
 
-    def __init__(
-        self, tree: Path, marked: Sequence[str], wanted: dict[str, str], found: Reached, to: Path
-    ) -> None:
+    def __init__(self, tree: Path, marked: Sequence[str], wanted: dict[str, str], to: Path) -> None:
         self._wanted = wanted
-        self._found = found
+        self._found = Reached(list(marked))
         self._to = to
         self._file = tree / f"{MARKS}.bin"
-        known = {name: place for place, name in enumerate(found.names)}
-        found.names += [name for name in marked if name not in known]
-        known = {name: place for place, name in enumerate(found.names)}
-        self._places = np.array([known[name] for name in marked], np.intp)
         self._made: dict[str, set[int]] = {}
         self._fixtures: dict[int, set[int]] = {}
         self._passed: set[str] = set()
@@ -186,13 +191,13 @@ class Recorder:
             for fixture in defined:
                 reached |= self._fixtures.get(id(fixture), set())
         bits = np.zeros(len(self._found.names), np.bool_)
-        bits[self._places[sorted(reached)]] = True
+        bits[sorted(reached)] = True
         self._found.keys[item.nodeid] = self._wanted[item.nodeid]
         took = sum(os.times()[:4]) - began  # other processes on the machine do not count
         self._found.seconds[item.nodeid] = took if item.nodeid in self._passed else None
         self._found.regions[item.nodeid] = np.packbits(bits)
         if time.monotonic() > self._saved + _SAVED_EVERY:
-            self._found.write(self._to)
+            self._found.add_to(self._to)
             self._saved = time.monotonic()
         return result
 
@@ -201,4 +206,4 @@ class Recorder:
             self._passed.add(report.nodeid)
 
     def pytest_sessionfinish(self) -> None:
-        self._found.write(self._to)
+        self._found.add_to(self._to)
