@@ -127,10 +127,11 @@ def regions(top: ast.stmt) -> list[Region]:
 
     One ends behind a statement in which the function, or a round of its loop, may end.
     """
+    if not isinstance(top, ast.FunctionDef | ast.AsyncFunctionDef):
+        return []
     found: list[Region] = []
 
-    def within(body: list[ast.stmt]) -> None:
-        start = int(ast.get_docstring(top) is not None and body is bodies[0])
+    def within(body: list[ast.stmt], start: int) -> None:
         for place, one in enumerate(body):
             if _bodies(one) and any(isinstance(inner, _JUMPS) for inner in ast.walk(one)):
                 found.append(Region(body, start, place + 1))
@@ -138,12 +139,9 @@ def regions(top: ast.stmt) -> list[Region]:
         found.append(Region(body, start, len(body)))
         for one in body:
             for inner in _bodies(one):
-                within(inner)
+                within(inner, 0)
 
-    if not isinstance(top, ast.FunctionDef | ast.AsyncFunctionDef):
-        return []
-    bodies = _bodies(top)
-    within(bodies[0])
+    within(top.body, int(ast.get_docstring(top) is not None))
     return found
 
 
