@@ -125,7 +125,7 @@ test-frontend: modules ## the front end's own tests, without a browser
 bench: build ## what a comparison costs, against the least that is possible (REFERENCE=python with msprobe; minutes)
 	$(PY) benchmarks/build.py $(if $(REFERENCE),--reference $(REFERENCE))
 
-MUTANTS = PYTHONPATH=scripts $(PY) -m mutants --seed $(or $(SEED),1) --sample $(or $(SAMPLE),40)
+MUTANTS = PYTHONPATH=scripts $(PY) -m mutants --seed $(or $(SEED),1) --sample $(or $(SAMPLE),40) --jobs $(or $(JOBS),1)
 .PHONY: mutants mutants-frontend
 mutants: build $(VENV)/.dev ## change a sample of the code; does a test notice? (SAMPLE=40 SEED=1 AREA=verdict)
 	$(MUTANTS) $(addprefix --area ,$(AREA))
