@@ -1,0 +1,101 @@
+"""Which tensors of a rank tell, beside those of other ranks, whether all is as it must be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.codes import Direction, Section
+from msprobe_builder.graph.calls import communicates
+from msprobe_builder.graph.part import Part, outermost
+from msprobe_builder.graph.recorded_origins import Places
+from msprobe_builder.sketch.definition import NUMBERS
+from msprobe_builder.sketch.file import Sketches, read_sketches
+from msprobe_builder.sketch.layout import NAME
+
+Int = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SketchedRows:
+    """The sketches of a rank; ``number`` is that of each row of its table, -1 without one."""
+
+    sketches: Sketches
+    number: Int
+
+    def numbers(self, rows: Int) -> NDArray[np.float64]:
+        """The sketches of rows that have one, (n, NUMBERS)."""
+        return np.asarray(self.sketches.rows(self.number[rows])["numbers"], dtype=np.float64)
+
+    def left_out(self, rows: Int) -> Int:
+        """How many NaN and infinities each leaves out."""
+        found = self.sketches.rows(self.number[rows])
+        return found["nans"].astype(np.int64) + found["infinities"]
+
+
+def sketched_rows(part: Part, directory: Any) -> SketchedRows | None:
+    """The sketches beside a dump, of its calls on the way forward; None where it has none.
+
+    BuildError when they are damaged.
+    """
+    sketches = read_sketches(directory / NAME, int(part.tree.record.max(initial=-1)) + 1)
+    if sketches is None:
+        return None
+    shown = sketches.places[sketches.places["section"] <= Section.PARAMETERS_GRAD]
+    rows = Places(part.tree, part.table).of(shown["record"], shown["section"], shown["position"])
+    number = np.full(len(part.table), -1, dtype=np.int64)
+    number[rows[rows >= 0]] = shown["row"][rows >= 0]
+    # Of gradients the table may show those by argument, which lie in sections of their own.
+    number[(part.calls.direction == Direction.BACKWARD)[part.table.node]] = -1
+    return SketchedRows(sketches, number)
+
+
+def rows_that_tell(part: Part) -> Int:
+    """Tensors that ranks exchange or must have alike, and those of calls beside that.
+
+    The latter are calls outside of all modules, among them those of optimizers, and what is done
+    with what arrived and what is sent.
+    """
+    table, calls = part.table, part.calls
+    forward = calls.is_forward_call
+    talks = forward & np.asarray(calls.of_stems(communicates), dtype=bool)
+    chosen = talks | (forward & outermost(part))
+    if table.origins is not None:
+        maker = table.origins.maker
+        of_talk = talks[table.node]
+        brought = (maker >= 0) & of_talk[maker]
+        chosen[table.node[brought & (table.section == Section.INPUT)]] = True
+        gives = maker[of_talk & (maker >= 0)]
+        chosen[table.node[gives]] = True
+    chosen &= forward
+    first = calls.is_module & (calls.call == 0)
+    wanted = chosen[table.node] | (table.section == Section.PARAMETERS_GRAD)
+    wanted |= first[table.node] & (table.section == Section.PARAMETERS)
+    return np.flatnonzero(wanted & table.is_tensor)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Rows of a table as the database keeps them; one element per row.
+
+    ``numbers`` has shape (n, NUMBERS); ``left_out`` is -1 without a sketch.
+    """
+
+    row: Int
+    numbers: NDArray[np.float32]
+    left_out: Int
+
+
+def evidence_of(part: Part, sketched: SketchedRows | None) -> Evidence:
+    """What the database keeps of a rank."""
+    rows = rows_that_tell(part)
+    numbers = np.zeros((len(rows), NUMBERS), dtype=np.float32)
+    left_out = np.full(len(rows), -1, dtype=np.int64)
+    if sketched is not None:
+        known = np.flatnonzero(sketched.number[rows] >= 0)
+        numbers[known] = sketched.numbers(rows[known])
+        left_out[known] = sketched.left_out(rows[known])
+    return Evidence(rows, numbers, left_out)

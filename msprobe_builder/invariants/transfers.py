@@ -1,0 +1,127 @@
+"""What was sent is what arrives, and what all ranks are given is the same on all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+
+from msprobe_builder.facts.fact import fact
+from msprobe_builder.invariants.run import Run, Tensor
+from msprobe_builder.invariants.violation import Check, Found, Violation
+from msprobe_builder.link.calls import Call, Leaf
+from msprobe_builder.link.pairing import Delivery, Together, place_of
+from msprobe_builder.link.signatures import Pattern
+
+# Their arguments hold what all ranks gave, one part behind the other.
+_JOINING = ("all_gather_into_tensor", "all_gather_single", "_all_gather_base")
+
+
+def check_transfers(
+    run: Run, together: Sequence[Together], deliveries: Sequence[Delivery], found: Found
+) -> None:
+    """Hold what arrived against what was sent, of messages and of collectives that reduce nothing."""
+    for one in deliveries:
+        sent, received = _tensor(run, one.send, one.sent), _tensor(run, one.receive, one.received)
+        is_same = None if sent is None or received is None else sent.equals(received)
+        found.count(Check.TRANSFER, is_known=is_same is not None)
+        if is_same is False:
+            found.violations.append(_wrong(run, one.receive, one.send, sent, received))
+    for group in together:
+        function = group.calls[0].function
+        if function.sent is None or function.received is None:
+            if group.calls[0].name in _JOINING:
+                _check_joined(run, group, found)
+            continue
+        answers = []
+        for sender, receiver in _ways(group):
+            sent = _moved(run, sender, receiver, group, is_sent=True)
+            received = _moved(run, sender, receiver, group, is_sent=False)
+            if sent is None or received is None:
+                answers.append(None)
+                continue
+            answers.append(sent.equals(received))
+            if answers[-1] is False:
+                found.violations.append(_wrong(run, receiver, sender, sent, received))
+        is_known = None not in answers and bool(answers)
+        found.count(Check.TRANSFER, is_known=is_known)
+
+
+def _ways(group: Together) -> Iterator[tuple[Call, Call]]:
+    """Who gives to whom."""
+    if group.root is None:
+        yield from permutations(group.calls, 2)
+        return
+    hub = next((call for call in group.calls if call.rank == group.root), None)
+    for call in group.calls:
+        if hub is None or call is hub:
+            continue
+        is_from = call.function.pattern is Pattern.FROM_ROOT
+        yield (hub, call) if is_from else (call, hub)
+
+
+def _moved(
+    run: Run, sender: Call, receiver: Call, group: Together, *, is_sent: bool
+) -> Tensor | None:
+    call, other = (sender, receiver) if is_sent else (receiver, sender)
+    payload = call.function.sent if is_sent else call.function.received
+    place = place_of(payload, other.rank, group.members)
+    if place is None:
+        return None
+    return _tensor(run, call, (call.before if is_sent else call.after).get(place))
+
+
+def _check_joined(run: Run, group: Together, found: Found) -> None:
+    """All have the same, and its extremes are those of what the ranks gave."""
+    given = [_tensor(run, one, one.before.get(("input_tensor", ""))) for one in group.calls]
+    shown = [_tensor(run, one, one.after.get(("output_tensor", ""))) for one in group.calls]
+    parts = [one for one in given if one is not None]
+    wholes = [one for one in shown if one is not None]
+    if len(parts) < len(group.members) or len(wholes) < len(group.members):
+        found.count(Check.TRANSFER, is_known=False)
+        return
+    answers = [wholes[0].equals(one) for one in wholes[1:]]
+    extremes = (
+        max((one.largest for one in parts if one.largest is not None), default=None),
+        min((one.least for one in parts if one.least is not None), default=None),
+    )
+    found.count(Check.TRANSFER, is_known=None not in answers)
+    for call, one, is_same in zip(group.calls, wholes, [True, *answers], strict=True):
+        if is_same is False or (one.largest, one.least) != extremes:
+            found.violations.append(
+                Violation(call.node, Check.TRANSFER, (fact("not_gathered"),))
+            )
+
+
+def _wrong(
+    run: Run, receiver: Call, sender: Call, sent: Tensor | None, received: Tensor | None
+) -> Violation:
+    """What arrived at a rank is not what the other sent; perhaps it is what was sent later."""
+    other = None if received is None else _sent_otherwise(run, sender, received)
+    evidence = (
+        fact("not_arrived", name=run.node(sender.node).name, rank=sender.rank),
+        *(() if other is None else (fact("not_arrived.other", name=other),)),
+    )
+    distance = None if sent is None or received is None else sent.distance(received)
+    size = 0.0 if sent is None else sent.size
+    return Violation(
+        receiver.node,
+        Check.TRANSFER,
+        evidence,
+        error=distance / size if distance is not None and size else None,
+        ranks=(receiver.rank,),
+    )
+
+
+def _sent_otherwise(run: Run, sender: Call, received: Tensor) -> str | None:
+    """The call of the sender that was given what arrived."""
+    rank = run.ranks[sender.rank]
+    for node in rank.nodes:
+        if node != sender.node and rank.nodes[node].stem == run.node(sender.node).stem:
+            if any(one.equals(received) for one in rank.given(node)):
+                return rank.nodes[node].name
+    return None
+
+
+def _tensor(run: Run, call: Call, leaf: Leaf | None) -> Tensor | None:
+    return None if leaf is None else run.tensor((call.node, leaf.ordinal))
+

@@ -1,0 +1,156 @@
+"""Ranks that run one program are given the same by the same calls, and make the same calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msprobe_builder.base.codes import Direction, Strength
+from msprobe_builder.dump.flow_layout import Maker
+from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.invariants.run import Rank, Run, Tensor, majority
+from msprobe_builder.invariants.violation import Check, Found, Violation
+from msprobe_builder.link.signatures import FUNCTIONS, Pattern
+from msprobe_builder.operators.prefixes import COLLECTIVES
+from msprobe_builder.operators.table import operator_of
+
+_NAMED = {int(Maker.PARAMETER), int(Maker.BUFFER), int(Maker.GRADIENT)}
+_SUMS = ("add", "sub")
+
+
+def check_wiring(run: Run, found: Found) -> None:
+    """Look for one rank of three or more that gives a call something else than all others do."""
+    if len(run.ranks) < 3:
+        return
+    names = dict.fromkeys(name for one in run.ranks.values() for name in one.by_name)
+    for name in names:
+        holders = [one for one in run.ranks.values() if name in one.by_name]
+        if len(holders) < 3 or not _run_alike(holders, name):
+            continue
+        sources = {one.rank: _sources(run, one, one.by_name[name]) for one in holders}
+        if not any(one for one in sources.values()):
+            continue
+        known = majority(sources)
+        if known is None or len(known[1]) != 1:
+            continue
+        common, [rank] = known
+        own = run.ranks[rank]
+        assert isinstance(common, tuple)
+        said = _said(run, common, sources[rank])
+        if said is not None:
+            node = own.by_name[name]
+            found.violations.append(Violation(node, Check.CALL, (said,), ranks=(rank,)))
+
+
+def _run_alike(holders: Iterable[Rank], name: str) -> bool:
+    """Whether the call is made as often on all of them, so that numbers mean the same."""
+    stems = {one.nodes[one.by_name[name]].stem for one in holders}
+    return all(len({one.calls.get(stem) for one in holders}) == 1 for stem in stems)
+
+
+_Source = tuple[str, int]  # what made a tensor, and which of what it made
+
+
+def _sources(run: Run, rank: Rank, node: int) -> tuple[_Source | None, ...]:
+    """Where a call has the tensors from that it is given."""
+    return tuple(_source(run, rank, one) for one in rank.given(node))
+
+
+def _source(run: Run, rank: Rank, one: Tensor) -> _Source | None:
+    if one.maker in _NAMED and one.maker_name:
+        return one.maker_name, int(one.maker or 0) - 100
+    made = None if one.made_at is None else rank.nodes.get(one.made_at[0])
+    return None if made is None or one.made_at is None else (made.name, one.made_at[1])
+
+
+def _said(
+    run: Run, common: tuple[_Source | None, ...], own: tuple[_Source | None, ...]
+) -> Fact | None:
+    """What is otherwise on the rank that differs, if no program would have it so."""
+    if len(common) != len(own):
+        return None
+    places = [at for at, pair in enumerate(zip(common, own, strict=True)) if pair[0] != pair[1]]
+    theirs, mine = ([side[at] for at in places] for side in (common, own))
+    if len(places) > 1 and None not in theirs and sorted(map(str, theirs)) == sorted(map(str, mine)):
+        return fact("given.exchanged", name=f"input.{places[0]}")
+    [right, wrong] = theirs[0], mine[0]
+    if right is None or wrong is None or len(places) != 1:
+        return None
+    if right[1] < 0 and wrong[1] < 0:
+        return fact("given.named", own=wrong[0], theirs=right[0])
+    if right[0] != wrong[0] and right[1] >= 0 and wrong[1] >= 0 and _gives_all(right[0]):
+        return fact("given.unreduced", own=wrong[0], theirs=right[0])
+    return None
+
+
+def _gives_all(name: str) -> bool:
+    """Whether a call leaves the same on all ranks that make it."""
+    prefix, _, rest = name.partition(".")
+    function = FUNCTIONS.get(rest.partition(".")[0])
+    is_known = prefix in COLLECTIVES and function is not None
+    return is_known and function is not None and function.pattern in (Pattern.ALL, Pattern.FROM_ROOT)
+
+
+Children = Mapping[int, Mapping[str, Mapping[str, int]]]  # rank → module call → stem → calls
+
+
+def check_calls(run: Run, groups: Iterable[list[int]], children: Children, found: Found) -> None:
+    """Look for sums and communication that one replica does not make inside of a module."""
+    for group in groups:
+        modules = dict.fromkeys(name for rank in group for name in children.get(rank, {}))
+        for name in modules if len(group) > 2 else ():
+            made = {rank: children[rank][name] for rank in group if name in children.get(rank, {})}
+            if len(made) != len(group):
+                continue
+            found.count(Check.CALL, is_known=True)
+            keys = {rank: tuple(sorted(calls.items())) for rank, calls in made.items()}
+            known = majority(keys)
+            if known is None or len(known[1]) != 1:
+                continue
+            [rank] = known[1]
+            common = dict(known[0])  # type: ignore[call-overload]
+            missing = _missing(common, made[rank])
+            if missing is not None:
+                node = run.ranks[rank].by_name.get(name)
+                if node is not None:
+                    said = fact("lacks_call", name=missing)
+                    found.violations.append(Violation(node, Check.CALL, (said,), ranks=(rank,)))
+
+
+def check_siblings(run: Run, children: Children, found: Found) -> None:
+    """Look for one module of three or more of a class that lacks a sum, or communication."""
+    for rank, modules in children.items():
+        classes: dict[str, list[str]] = {}
+        for name in modules:
+            node = run.ranks[rank].by_name.get(name)
+            if node is None or run.ranks[rank].nodes[node].direction != Direction.FORWARD:
+                continue
+            stem = run.ranks[rank].nodes[node].stem
+            if run.ranks[rank].nodes[node].call == 0:
+                classes.setdefault(stem.rpartition(".")[2], []).append(name)
+        for names in classes.values():
+            if len(names) < 3:
+                continue
+            keys = {number: tuple(sorted(modules[one].items())) for number, one in enumerate(names)}
+            known = majority(keys)
+            if known is None or len(known[1]) != 1:
+                continue
+            [odd] = known[1]
+            common = dict(known[0])  # type: ignore[call-overload]
+            missing = _missing(common, modules[names[odd]])
+            node = run.ranks[rank].by_name[names[odd]]
+            if missing is not None:
+                said = fact("lacks_call.of_class", name=missing, count=len(names) - 1)
+                found.violations.append(Violation(node, Check.CALL, (said,), Strength.WEAK))
+
+
+def _missing(common: Mapping[str, int], own: Mapping[str, int]) -> str | None:
+    """The one sum or communication that is made less often, where all else is the same."""
+    others = {stem for stem in common.keys() | own.keys() if common.get(stem) != own.get(stem)}
+    if len(others) != 1:
+        return None
+    [stem] = others
+    if own.get(stem, 0) >= common.get(stem, 0):
+        return None
+    is_talk = stem.partition(".")[0] in COLLECTIVES
+    return stem if is_talk or operator_of(stem).name in _SUMS else None
+
