@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import Direction, Section
 from msprobe_builder.graph.calls import communicates
-from msprobe_builder.graph.part import Part, outermost
+from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.recorded_origins import Places
 from msprobe_builder.sketch.definition import NUMBERS
 from msprobe_builder.sketch.file import Sketches, read_sketches
@@ -62,19 +62,30 @@ def rows_that_tell(part: Part) -> Int:
     table, calls = part.table, part.calls
     forward = calls.is_forward_call
     talks = forward & np.asarray(calls.of_stems(communicates), dtype=bool)
-    chosen = talks | (forward & outermost(part))
+    above = part.tree.parent
+    is_inside = calls.is_module[above] & (calls.direction[above] != Direction.NONE)
+    chosen = talks | (forward & ~is_inside)
     if table.origins is not None:
-        maker = table.origins.maker
-        of_talk = talks[table.node]
-        brought = (maker >= 0) & of_talk[maker]
-        chosen[table.node[brought & (table.section == Section.INPUT)]] = True
-        gives = maker[of_talk & (maker >= 0)]
-        chosen[table.node[gives]] = True
+        chosen |= _beside(talks, table.node, table.origins.maker)
     chosen &= forward
     first = calls.is_module & (calls.call == 0)
     wanted = chosen[table.node] | (table.section == Section.PARAMETERS_GRAD)
     wanted |= first[table.node] & (table.section == Section.PARAMETERS)
     return np.flatnonzero(wanted & table.is_tensor)
+
+
+def _beside(talks: NDArray[np.bool_], node: Int, maker: Int) -> NDArray[np.bool_]:
+    """Calls that are given what arrived, and those that make what is sent, of two in a row.
+
+    With all that is given what these make: one that goes on with it instead of what arrived.
+    """
+    is_made = maker >= 0
+    near = talks.copy()
+    for _ in range(2):
+        near[node[maker[near[node] & is_made]]] = True
+    after = np.zeros_like(talks)
+    after[node[is_made & near[node[maker]]]] = True
+    return near | after
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -11,10 +10,9 @@ import numpy as np
 
 from msprobe_builder.base.codes import Kind, Strength
 from msprobe_builder.dump.flow_layout import Maker
-from msprobe_builder.dump.names import without_wrappers
 from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.calls import communicates
-from msprobe_builder.invariants.run import At, Rank, Run, Tensor, classes, majority
+from msprobe_builder.invariants.run import Rank, Run, Tensor, classes, majority
 from msprobe_builder.invariants.violation import Check, Found, Violation
 from msprobe_builder.operators.table import is_in_place
 from msprobe_builder.sketch.definition import FLAT
@@ -23,14 +21,6 @@ from msprobe_builder.sketch.definition import FLAT
 _ALONG, _ALIKE = 2.0**-5, 0.1
 _FEW = 3
 _WHOLE = 1e-3
-
-
-@dataclass
-class _Life:
-    """What becomes of a gradient beside a parameter: who writes to it, and who reads it last."""
-
-    writers: list[int] = field(default_factory=list)
-    read: Tensor | None = None
 
 
 class _Scaled(NamedTuple):
@@ -42,88 +32,127 @@ class _Scaled(NamedTuple):
 
 
 def check_updates(run: Run, groups: Iterable[list[int]], found: Found) -> None:
-    """Hold the gradients that updates read against each other, and against the passes."""
+    """Hold what weights are updated by against other ranks, and against what passes brought."""
     for group in groups:
-        if len(group) < 2:
+        if len(group) > 1:
+            checked = _check_written(run, group, found)
+            scaled = _scaled(run, group)
+            found.checked[Check.UPDATE] += len(checked | {one.name for one in scaled})
+            found.violations += _scaled_otherwise(scaled, len(group))
+
+
+def _check_written(run: Run, group: Sequence[int], found: Found) -> set[str]:
+    """Calls that write to a weight that all hold alike: what else they are given is alike, too.
+
+    The weights that were looked at, each up to the first call that differs.
+    """
+    checked: set[str] = set()
+    wrong: set[str] = set()
+    first = run.ranks[group[0]]
+    for node in sorted(first.tensors):
+        call = first.nodes[node]
+        if call.kind != Kind.API or not is_in_place(call.stem):
             continue
-        lives = {rank: _lives(run.ranks[rank]) for rank in group}
-        scaled = []
-        for name in lives[group[0]]:
-            reads = {rank: one[name].read for rank, one in lives.items() if name in one}
-            known = {rank: one for rank, one in reads.items() if one is not None}
-            if len(known) < len(group) or not _are_replicas(run, group, name):
-                continue
-            alike = classes(known)
-            found.count(Check.UPDATE, is_known=alike is not None)
-            if alike is None:
-                continue
-            if len(set(alike.values())) > 1:
-                found.violations += _apart(name, known, alike)
-                continue
-            times = _times(run, group, name, known[group[0]])
-            if times is not None:
-                writers = lives[group[0]][name].writers
-                node = writers[-1] if writers else known[group[0]].node
-                scaled.append(_Scaled(name, node, times))
-        found.violations += _scaled_otherwise(scaled, len(group))
-
-
-def _lives(rank: Rank) -> dict[str, _Life]:
-    """The gradients of a rank by the names of their parameters."""
-    lives: dict[str, _Life] = {}
-    owners: dict[At, str] = {}
-    for node in sorted(rank.tensors):
-        call = rank.nodes[node]
-        if call.kind != Kind.API:
+        nodes = {rank: run.ranks[rank].by_name.get(call.name) for rank in group}
+        if None in nodes.values():
             continue
-        writes = is_in_place(call.stem) or communicates(call.stem)
-        for one in rank.given(node):
-            name = _owner(one, owners)
-            if name is None:
+        given = {rank: run.ranks[rank].given(at) for rank, at in nodes.items() if at is not None}
+        for one in first.given(node):
+            owner = first.owners.get(one.at)
+            if owner is None or owner.kind is not Maker.PARAMETER or not one.is_written:
                 continue
-            life = lives.setdefault(name, _Life())
-            is_first = one.name == "input.0" or one.name.startswith("input.0.")
-            if not (writes and is_first):
-                life.read = one
+            if owner.name in wrong or not _have_alike(one, given):
                 continue
-            life.writers.append(node)
-            life.read = None
-            owners[one.at] = name
-            twin = "output" + one.name.removeprefix("input")
-            for other in rank.put_out(node):
-                if other.name == twin:
-                    owners[other.at] = name
-    return lives
+            suffix = one.name.removeprefix("input.0")
+            for name in [each.name for each in first.given(node)]:
+                if name == one.name or not name.endswith(suffix) or not _is_beside(name, suffix):
+                    continue
+                alike = _classes_of(name, one, given)
+                if alike is None:
+                    continue
+                checked.add(owner.name)
+                if len(set(alike.values())) > 1:
+                    wrong.add(owner.name)
+                    found.violations += _apart(owner.name, nodes, alike)
+                    break
+    return checked
 
 
-def _owner(one: Tensor, owners: Mapping[At, str]) -> str | None:
-    if one.maker == Maker.GRADIENT and one.maker_name:
-        return without_wrappers(one.maker_name)
-    return None if one.made_at is None else owners.get(one.made_at)
+def _is_beside(name: str, suffix: str) -> bool:
+    """Whether it is an argument, or an element of a list at the place of ``suffix``."""
+    return name.removeprefix("input.").removesuffix(suffix).isdecimal()
 
 
-def _are_replicas(run: Run, group: Iterable[int], name: str) -> bool:
-    """Whether all ranks began with the same weight."""
-    weights = {rank: run.ranks[rank].weights.get(name) for rank in group}
-    held = {rank: one for rank, one in weights.items() if one is not None}
-    alike = classes(held)
-    return len(held) == len(weights) and alike is not None and len(set(alike.values())) == 1
+def _have_alike(one: Tensor, given: Mapping[int, Sequence[Tensor]]) -> bool:
+    alike = _classes_of(one.name, one, given)
+    return alike is not None and len(set(alike.values())) == 1
 
 
-def _apart(name: str, reads: Mapping[int, Tensor], alike: dict[int, int]) -> list[Violation]:
+def _classes_of(
+    name: str, like: Tensor, given: Mapping[int, Sequence[Tensor]]
+) -> dict[int, int] | None:
+    """By rank which of the different tensors it is given there; None where that is not known."""
+    held = {
+        rank: one
+        for rank, tensors in given.items()
+        for one in tensors
+        if one.name == name and one.shape == like.shape
+    }
+    return classes(held) if len(held) == len(given) else None
+
+
+def _apart(
+    name: str, nodes: Mapping[int, int | None], alike: dict[int, int]
+) -> list[Violation]:
     known = majority(alike)
     wrong = list(alike) if known is None else known[1]
     said = (
-        fact("gradient_apart", name=name)
+        fact("update_apart", name=name)
         if known is None
-        else fact("gradient_apart.some", name=name, ranks=wrong)
+        else fact("update_apart.some", name=name, ranks=wrong)
     )
+    ranks = () if known is None else tuple(wrong)
     return [
-        Violation(
-            reads[rank].node, Check.UPDATE, (said,), ranks=() if known is None else tuple(wrong)
-        )
-        for rank in wrong
+        Violation(node, Check.UPDATE, (said,), ranks=ranks)
+        for rank, node in nodes.items()
+        if rank in wrong and node is not None
     ]
+
+
+def _scaled(run: Run, group: Sequence[int]) -> list[_Scaled]:
+    """How large gradients are that all ranks have alike, by the names of their parameters."""
+    lives = {rank: _lives(run.ranks[rank]) for rank in group}
+    result = []
+    for name, (node, _) in lives[group[0]].items():
+        reads = {rank: one[name][1] for rank, one in lives.items() if name in one}
+        if len(reads) < len(group):
+            continue
+        alike = classes(reads)
+        if alike is None or len(set(alike.values())) > 1:
+            continue
+        times = _times(run, group, name, reads[group[0]])
+        if times is not None:
+            result.append(_Scaled(name, node, times))
+    return result
+
+
+def _lives(rank: Rank) -> dict[str, tuple[int, Tensor]]:
+    """Of each gradient the call that wrote to it last, and what was read behind that."""
+    writers: dict[str, int] = {}
+    result: dict[str, tuple[int, Tensor]] = {}
+    for node in sorted(rank.tensors):
+        call = rank.nodes[node]
+        writes = is_in_place(call.stem) or communicates(call.stem)
+        for one in rank.given(node) if call.kind == Kind.API else ():
+            owner = rank.owners.get(one.at)
+            if owner is None or owner.kind is not Maker.GRADIENT:
+                continue
+            if writes and one.is_written:
+                writers[owner.name] = node
+                result.pop(owner.name, None)
+            else:
+                result[owner.name] = writers.get(owner.name, node), one
+    return result
 
 
 def _times(run: Run, group: Iterable[int], name: str, read: Tensor) -> float | None:

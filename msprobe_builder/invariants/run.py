@@ -13,13 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import Direction, Kind, Section
+from msprobe_builder.dump.flow_layout import Maker
 from msprobe_builder.dump.names import module_path, parse_gradients, without_wrappers
+from msprobe_builder.graph.calls import communicates
 from msprobe_builder.invariants.tolerances import of_sketches
+from msprobe_builder.operators.table import is_in_place
 from msprobe_builder.sketch.definition import FLAT
 
 Floats = NDArray[np.float64]
 At = tuple[int, int]  # node and ordinal of a tensor
 _LENGTH = re.compile(r"\d+")
+
+
+class Owner(NamedTuple):
+    """Whose memory it is, by its name in the model."""
+
+    kind: Maker
+    name: str
+
+
+_NAMED = (Maker.PARAMETER, Maker.BUFFER, Maker.GRADIENT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +61,18 @@ class Tensor:
     def at(self) -> At:
         """Where it stands."""
         return self.node, self.ordinal
+
+    @property
+    def owner(self) -> Owner | None:
+        """The parameter, buffer or gradient that it is, before any call has written to it."""
+        if self.maker not in _NAMED or self.maker_name is None:
+            return None
+        return Owner(Maker(self.maker), without_wrappers(self.maker_name))
+
+    @property
+    def is_written(self) -> bool:
+        """Whether it stands where a call that writes in place has what it writes to."""
+        return self.name == "input.0" or self.name.startswith("input.0.")
 
     @property
     def size(self) -> float:
@@ -147,6 +172,28 @@ class Rank:
                 name = f"{_path(known[0])}.{one.name.partition('.')[2]}"
                 result.setdefault(name, []).append(one)
         return result
+
+    @cached_property
+    def owners(self) -> dict[At, Owner]:
+        """The parameter, buffer or gradient in whose memory a tensor that a call is given lies.
+
+        By where it stands. What calls write to in place stays what it was.
+        """
+        found: dict[At, Owner] = {}
+        for node in sorted(self.tensors):
+            call = self.nodes[node]
+            writes = is_in_place(call.stem) or communicates(call.stem)
+            for one in self.given(node):
+                owner = one.owner or (found.get(one.made_at) if one.made_at else None)
+                if owner is None:
+                    continue
+                found[one.at] = owner
+                if writes and one.is_written:
+                    twin = f"output{one.name.removeprefix('input')}"
+                    for other in self.put_out(node):
+                        if other.name == twin:
+                            found[other.at] = owner
+        return found
 
     def given(self, node: int) -> list[Tensor]:
         """The tensors that a call is given."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from msprobe_builder.base.codes import Direction, Strength
-from msprobe_builder.dump.flow_layout import Maker
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.invariants.run import Rank, Run, Tensor, majority
 from msprobe_builder.invariants.violation import Check, Found, Violation
@@ -13,7 +13,6 @@ from msprobe_builder.link.signatures import FUNCTIONS, Pattern
 from msprobe_builder.operators.prefixes import COLLECTIVES
 from msprobe_builder.operators.table import operator_of
 
-_NAMED = {int(Maker.PARAMETER), int(Maker.BUFFER), int(Maker.GRADIENT)}
 _SUMS = ("add", "sub")
 
 
@@ -26,16 +25,14 @@ def check_wiring(run: Run, found: Found) -> None:
         holders = [one for one in run.ranks.values() if name in one.by_name]
         if len(holders) < 3 or not _run_alike(holders, name):
             continue
-        sources = {one.rank: _sources(run, one, one.by_name[name]) for one in holders}
-        if not any(one for one in sources.values()):
-            continue
+        sources = {one.rank: _sources(one, one.by_name[name]) for one in holders}
         known = majority(sources)
         if known is None or len(known[1]) != 1:
             continue
         common, [rank] = known
         own = run.ranks[rank]
         assert isinstance(common, tuple)
-        said = _said(run, common, sources[rank])
+        said = _said(common, sources[rank])
         if said is not None:
             node = own.by_name[name]
             found.violations.append(Violation(node, Check.CALL, (said,), ranks=(rank,)))
@@ -47,38 +44,41 @@ def _run_alike(holders: Iterable[Rank], name: str) -> bool:
     return all(len({one.calls.get(stem) for one in holders}) == 1 for stem in stems)
 
 
-_Source = tuple[str, int]  # what made a tensor, and which of what it made
+class _Source(NamedTuple):
+    """Where a tensor comes from."""
+
+    maker: str  # the call that made it, or wrote to it last; empty where none did
+    place: int  # which of what that put out
+    owner: str  # in whose memory it lies; empty where that has no name
 
 
-def _sources(run: Run, rank: Rank, node: int) -> tuple[_Source | None, ...]:
+def _sources(rank: Rank, node: int) -> tuple[_Source, ...]:
     """Where a call has the tensors from that it is given."""
-    return tuple(_source(run, rank, one) for one in rank.given(node))
+    return tuple(_source(rank, one) for one in rank.given(node))
 
 
-def _source(run: Run, rank: Rank, one: Tensor) -> _Source | None:
-    if one.maker in _NAMED and one.maker_name:
-        return one.maker_name, int(one.maker or 0) - 100
+def _source(rank: Rank, one: Tensor) -> _Source:
     made = None if one.made_at is None else rank.nodes.get(one.made_at[0])
-    return None if made is None or one.made_at is None else (made.name, one.made_at[1])
+    owner = rank.owners.get(one.at)
+    maker, place = ("", 0) if made is None or one.made_at is None else (made.name, one.made_at[1])
+    return _Source(maker, place, "" if owner is None else owner.name)
 
 
-def _said(
-    run: Run, common: tuple[_Source | None, ...], own: tuple[_Source | None, ...]
-) -> Fact | None:
+def _said(common: tuple[_Source, ...], own: tuple[_Source, ...]) -> Fact | None:
     """What is otherwise on the rank that differs, if no program would have it so."""
-    if len(common) != len(own):
+    pairs = list(zip(common, own, strict=False))
+    places = [at for at, (right, wrong) in enumerate(pairs) if right != wrong]
+    if len(common) != len(own) or not places:
         return None
-    places = [at for at, pair in enumerate(zip(common, own, strict=True)) if pair[0] != pair[1]]
     theirs, mine = ([side[at] for at in places] for side in (common, own))
-    if len(places) > 1 and None not in theirs and sorted(map(str, theirs)) == sorted(map(str, mine)):
-        return fact("given.exchanged", name=f"input.{places[0]}")
-    [right, wrong] = theirs[0], mine[0]
-    if right is None or wrong is None or len(places) != 1:
-        return None
-    if right[1] < 0 and wrong[1] < 0:
-        return fact("given.named", own=wrong[0], theirs=right[0])
-    if right[0] != wrong[0] and right[1] >= 0 and wrong[1] >= 0 and _gives_all(right[0]):
-        return fact("given.unreduced", own=wrong[0], theirs=right[0])
+    if len(places) > 1:
+        is_exchanged = sorted(theirs) == sorted(mine) and all(one.maker for one in theirs)
+        return fact("given.exchanged", name=f"input.{places[0]}") if is_exchanged else None
+    [right], [wrong] = theirs, mine
+    if right.owner and wrong.owner and right.owner != wrong.owner:
+        return fact("given.named", own=wrong.owner, theirs=right.owner)
+    if wrong.maker and right.maker != wrong.maker and _gives_all(right.maker):
+        return fact("given.unreduced", own=wrong.maker, theirs=right.maker)
     return None
 
 
