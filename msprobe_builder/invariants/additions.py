@@ -35,7 +35,7 @@ def check_additions(part: Part, sketched: SketchedRows | None, texts: Texts) -> 
     if sketched is None:
         found.unchecked[Check.ADDITION] += len(nodes)
         return found
-    is_known = (sketched.number[places] >= 0).all(1)
+    is_known = np.asarray((sketched.number[places] >= 0).all(1))
     for column in places.T:
         is_known[is_known] = sketched.left_out(column[is_known]) == 0
     found.unchecked[Check.ADDITION] += int(np.count_nonzero(~is_known))

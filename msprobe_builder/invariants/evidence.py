@@ -33,7 +33,7 @@ class SketchedRows:
     def left_out(self, rows: Int) -> Int:
         """How many NaN and infinities each leaves out."""
         found = self.sketches.rows(self.number[rows])
-        return found["nans"].astype(np.int64) + found["infinities"]
+        return np.asarray(found["nans"].astype(np.int64) + found["infinities"])
 
 
 def sketched_rows(part: Part, directory: Any) -> SketchedRows | None:

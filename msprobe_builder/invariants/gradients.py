@@ -101,9 +101,7 @@ def _classes_of(
     return classes(held) if len(held) == len(given) else None
 
 
-def _apart(
-    name: str, nodes: Mapping[int, int | None], alike: dict[int, int]
-) -> list[Violation]:
+def _apart(name: str, nodes: Mapping[int, int | None], alike: dict[int, int]) -> list[Violation]:
     known = majority(alike)
     wrong = list(alike) if known is None else known[1]
     said = (
@@ -187,11 +185,7 @@ def _scaled_otherwise(scaled: list[_Scaled], ranks: int) -> list[Violation]:
             Violation(
                 one.node,
                 Check.UPDATE,
-                (
-                    fact(
-                        "scaled_otherwise", name=one.name, times=float(f"{one.times / usual:.3g}")
-                    ),
-                ),
+                (fact("scaled_otherwise", name=one.name, times=float(f"{one.times / usual:.3g}")),),
                 error=abs(one.times / usual - 1),
             )
             for one in others

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -83,7 +83,7 @@ def _check(run: Run, group: Together, name: str, owner: int | None) -> list[Viol
     if operation in ("MAX", "MIN"):
         return _extremes(terms, operation)
     if operation not in ("SUM", "AVG") or any(one.given.numbers is None for one in terms):
-        return _unlike(run, terms)
+        return _unlike(terms)
     return _sum(run, terms, len(terms) if operation == "AVG" else 1)
 
 
@@ -186,7 +186,7 @@ def _extremes(terms: list[_Term], operation: str) -> list[Violation] | None:
     ]
 
 
-def _unlike(run: Run, terms: list[_Term]) -> list[Violation] | None:
+def _unlike(terms: list[_Term]) -> list[Violation] | None:
     """All ranks have the same, whatever it is."""
     results = {one.rank: one.result for one in terms if one.result is not None}
     alike = classes(results)

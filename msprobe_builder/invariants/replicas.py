@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import combinations
+from collections.abc import Iterable, Iterator
 
-from msprobe_builder.base.codes import Strength
 from msprobe_builder.facts.fact import fact
 from msprobe_builder.invariants.run import Run, Tensor, classes, majority
 from msprobe_builder.invariants.violation import Check, Found, Violation
@@ -48,70 +46,58 @@ def _is_near(one: Tensor, other: Tensor) -> bool:
 
 
 def check_replicas(run: Run, groups: Iterable[list[int]], found: Found) -> None:
-    """Hold the weights of ranks against each other."""
-    names = dict.fromkeys(name for one in run.ranks.values() for name in one.weights)
-    for group in groups:
-        for name in names if len(group) > 1 else ():
-            held = {
-                rank: run.ranks[rank].weights[name]
-                for rank in group
-                if name in run.ranks[rank].weights
-            }
-            if len(held) > 1:
-                _check(name, held, found, is_of_replicas=True)
-    if all(len(group) < len(run.ranks) for group in groups):
-        for name in names:
-            everybody = [rank for rank, one in run.ranks.items() if name in one.weights]
-            held = {rank: run.ranks[rank].weights[name] for rank in everybody}
-            if len(held) > 2 and not any(set(everybody) <= set(group) for group in groups):
-                _check(name, held, found, is_of_replicas=False)
+    """Hold the weights of ranks against each other.
+
+    Of ranks that are no replicas, too, as where products are split: what most of them hold alike
+    to the last bit, though it has been trained, is meant to be one.
+    """
+    groups = [group for group in groups if len(group) > 1]
+    for name in dict.fromkeys(name for one in run.ranks.values() for name in one.weights):
+        held = {rank: one.weights[name] for rank, one in run.ranks.items() if name in one.weights}
+        if len(held) > 2 and not any(held.keys() <= set(group) for group in groups):
+            alike = classes(held)
+            known = None if alike is None else majority(alike)
+            if alike is not None and known is not None and not _right(held, known[1]).is_constant:
+                found.count(Check.WEIGHT, is_known=True)
+                found.violations += _apart(name, held, alike)
+                continue
+        for group in groups:
+            own = {rank: held[rank] for rank in group if rank in held}
+            alike = classes(own)
+            if len(own) > 1:
+                found.count(Check.WEIGHT, is_known=alike is not None)
+                found.violations += [] if alike is None else _apart(name, own, alike)
 
 
-def _check(name: str, held: dict[int, Tensor], found: Found, *, is_of_replicas: bool) -> None:
-    """One weight; of ranks that are no replicas only where most hold the same by training."""
-    alike = classes(held)
-    if alike is None:
-        found.count(Check.WEIGHT, is_known=False)
+def _apart(name: str, held: dict[int, Tensor], alike: dict[int, int]) -> Iterator[Violation]:
+    """Who holds another weight than most; all, where no value is that of most."""
+    if len(set(alike.values())) == 1:
         return
     known = majority(alike)
-    if not is_of_replicas:
-        if known is None or held[_holder(alike, known[1])].is_constant:
-            return
-    if len(set(alike.values())) == 1:
-        found.count(Check.WEIGHT, is_known=True)
-        return
     wrong = list(alike) if known is None else known[1]
-    right = held[_holder(alike, wrong)] if known is not None else None
-    pairs = (
-        combinations(held.values(), 2)
-        if right is None
-        else ((held[rank], right) for rank in wrong)
-    )
-    if not all(_is_near(one, other) for one, other in pairs):
-        return  # experts, or parts
-    found.count(Check.WEIGHT, is_known=True)
+    right = next(iter(held.values())) if known is None else _right(held, wrong)
+    if not all(_is_near(held[rank], right) for rank in wrong):
+        return  # experts, or parts of a matrix
+    errors = [held[rank].distance(right) for rank in wrong]
+    size = right.size
     for rank in wrong:
-        one = held[rank]
-        other = right or next(two for two in held.values() if two is not one)
-        distance = one.distance(other)
-        error = distance / other.size if distance is not None and other.size else None
-        off = None if error is None else fact("drifted.off", error=float(f"{error:.2g}"))
-        ranks = sorted(set(alike) - set(wrong)) if known is not None else sorted(alike)
-        found.violations.append(
-            Violation(
-                one.node,
-                Check.WEIGHT,
-                (
-                    fact("drifted", name=name, ranks=ranks, off=off)
-                    if known is not None
-                    else fact("drifted.all", name=name, ranks=ranks, off=off),
-                ),
-                Strength.STRONG if is_of_replicas or not one.is_constant else Strength.WEAK,
-                error=error,
-                ranks=tuple(wrong) if known is not None else (),
-            )
+        error = max((one for one in errors if one is not None), default=0.0) / (size or 1.0)
+        off = fact("drifted.off", error=float(f"{error:.2g}")) if error else None
+        ranks = sorted(alike.keys() - set(wrong)) or sorted(alike)
+        yield Violation(
+            held[rank].node,
+            Check.WEIGHT,
+            (
+                fact("drifted.all", name=name, ranks=ranks, off=off)
+                if known is None
+                else fact("drifted", name=name, ranks=ranks, off=off),
+            ),
+            error=error or None,
+            ranks=() if known is None else tuple(wrong),
         )
 
 
-def _holder(alike: dict[int, int], wrong: Iterable[int]) -> int:
-    return next(rank for rank in alike if rank not in set(wrong))
+def _right(held: dict[int, Tensor], wrong: Iterable[int]) -> Tensor:
+    """What the others hold."""
+    off = set(wrong)
+    return next(one for rank, one in held.items() if rank not in off)

@@ -255,4 +255,3 @@ def classes(tensors: Mapping[int, Tensor]) -> dict[int, int] | None:
             result[rank] = len(examples)
             examples.append(one)
     return result
-

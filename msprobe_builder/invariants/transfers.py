@@ -19,7 +19,7 @@ _JOINING = ("all_gather_into_tensor", "all_gather_single", "_all_gather_base")
 def check_transfers(
     run: Run, together: Sequence[Together], deliveries: Sequence[Delivery], found: Found
 ) -> None:
-    """Hold what arrived against what was sent, of messages and of collectives that reduce nothing."""
+    """Hold what arrived against what was sent, of all that reduces nothing."""
     for one in deliveries:
         sent, received = _tensor(run, one.send, one.sent), _tensor(run, one.receive, one.received)
         is_same = None if sent is None or received is None else sent.equals(received)
@@ -32,7 +32,7 @@ def check_transfers(
             if group.calls[0].name in _JOINING:
                 _check_joined(run, group, found)
             continue
-        answers = []
+        answers: list[bool | None] = []
         for sender, receiver in _ways(group):
             sent = _moved(run, sender, receiver, group, is_sent=True)
             received = _moved(run, sender, receiver, group, is_sent=False)
@@ -87,9 +87,7 @@ def _check_joined(run: Run, group: Together, found: Found) -> None:
     found.count(Check.TRANSFER, is_known=None not in answers)
     for call, one, is_same in zip(group.calls, wholes, [True, *answers], strict=True):
         if is_same is False or (one.largest, one.least) != extremes:
-            found.violations.append(
-                Violation(call.node, Check.TRANSFER, (fact("not_gathered"),))
-            )
+            found.violations.append(Violation(call.node, Check.TRANSFER, (fact("not_gathered"),)))
 
 
 def _wrong(
@@ -114,14 +112,17 @@ def _wrong(
 
 def _sent_otherwise(run: Run, sender: Call, received: Tensor) -> str | None:
     """The call of the sender that was given what arrived."""
-    rank = run.ranks[sender.rank]
-    for node in rank.nodes:
-        if node != sender.node and rank.nodes[node].stem == run.node(sender.node).stem:
-            if any(one.equals(received) for one in rank.given(node)):
-                return rank.nodes[node].name
-    return None
+    rank, stem = run.ranks[sender.rank], run.node(sender.node).stem
+    return next(
+        (
+            one.name
+            for node, one in rank.nodes.items()
+            if node != sender.node and one.stem == stem
+            if any(each.equals(received) for each in rank.given(node))
+        ),
+        None,
+    )
 
 
 def _tensor(run: Run, call: Call, leaf: Leaf | None) -> Tensor | None:
     return None if leaf is None else run.tensor((call.node, leaf.ordinal))
-

@@ -85,9 +85,8 @@ def _said(common: tuple[_Source, ...], own: tuple[_Source, ...]) -> Fact | None:
 def _gives_all(name: str) -> bool:
     """Whether a call leaves the same on all ranks that make it."""
     prefix, _, rest = name.partition(".")
-    function = FUNCTIONS.get(rest.partition(".")[0])
-    is_known = prefix in COLLECTIVES and function is not None
-    return is_known and function is not None and function.pattern in (Pattern.ALL, Pattern.FROM_ROOT)
+    function = FUNCTIONS.get(rest.partition(".")[0]) if prefix in COLLECTIVES else None
+    return function is not None and function.pattern in (Pattern.ALL, Pattern.FROM_ROOT)
 
 
 Children = Mapping[int, Mapping[str, Mapping[str, int]]]  # rank → module call → stem → calls
@@ -153,4 +152,3 @@ def _missing(common: Mapping[str, int], own: Mapping[str, int]) -> str | None:
         return None
     is_talk = stem.partition(".")[0] in COLLECTIVES
     return stem if is_talk or operator_of(stem).name in _SUMS else None
-

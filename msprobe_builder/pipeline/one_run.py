@@ -6,10 +6,10 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 
-from msprobe_builder.base.codes import Strength
 from msprobe_builder.database.read.all_ranks import read_all_ranks
 from msprobe_builder.database.read.calls import read_communication_calls
 from msprobe_builder.database.read.evidence import read_runs
+from msprobe_builder.database.read.stacks import read_source
 from msprobe_builder.database.write.one_run import add_suspects, write_evidence, write_place
 from msprobe_builder.database.write.verdict import write_ruling
 from msprobe_builder.facts.fact import Facts, within
@@ -60,7 +60,10 @@ def settle_run(connection: sqlite3.Connection) -> None:
         found = check_run(run, calls if len(run.ranks) > 1 else [], children)
         checked += found.checked
         unchecked += found.unchecked
-        add_suspects(connection, [(one, None) for one in found.violations])
+        add_suspects(
+            connection,
+            [(one, read_source(connection, one.node)) for one in found.violations],
+        )
     all_ranks = read_all_ranks(connection)
     for place in all_ranks.places:
         _add(checked, unchecked, place.said)

@@ -62,7 +62,7 @@ def written_on_the_way(rank: int, path: str) -> None:
         if rank == 2:
             own[-2].mul_(0.5)
         for work in works:
-            work.wait()  # type: ignore[union-attr]
+            work.wait()
         torch._foreach_div_(own, float(WORLD))
 
     train(rank, path, reduce)

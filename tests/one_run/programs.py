@@ -158,7 +158,7 @@ def at_once(rank: int, path: str) -> None:
     def reduce(model: nn.Module) -> None:
         works = [dist.all_reduce(one, async_op=True) for one in gradients(model)]
         for work in works:
-            work.wait()  # type: ignore[union-attr]
+            work.wait()
         torch._foreach_div_(gradients(model), float(WORLD))
 
     train(rank, path, reduce)
@@ -221,13 +221,13 @@ class Summed(torch.autograd.Function):
     """Sums forward over the processes that hold parts of a product."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, group: Any) -> Tensor:
+    def forward(_: Any, x: Tensor, group: Any) -> Tensor:
         x = x.clone()
         dist.all_reduce(x, group=group)
         return x
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(_: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient, None
 
 
