@@ -52,7 +52,8 @@ PARTS_MAY_IMPORT = {
         "rematch": "base database dump graph match metrics",
         "trend": "base database dump",
         "export": "facts base database dump graph match metrics",
-        "pipeline": "facts base files dump configuration graph merge match align invariants link metrics"
+        "pipeline": "facts base files dump configuration graph merge match align invariants link"
+        " metrics"
         " overflow verdict database export",
         "tables": "facts base database dump files metrics pipeline",
         "importers": "facts base database dump pipeline",

@@ -48,7 +48,7 @@ def check_additions(part: Part, sketched: SketchedRows | None, texts: Texts) -> 
         terms = first[place] * one, second[place] * other
         off = float(np.linalg.norm(result[place] - terms[0] - terms[1]))
         dtype = texts.values[part.table.dtype_id[places[place, 2]]]
-        allowed = of_sum([float(norm) for norm in norms[place]], dtype, roundings=1)
+        allowed = of_sum(norms[place, :2].tolist(), dtype)
         if not off <= allowed and np.isfinite(allowed):
             size = float(norms[place, 2]) or float(max(norms[place, :2]))
             said = _said(result[place], (first[place], second[place]), off / size, allowed)

@@ -8,6 +8,7 @@ from msprobe_builder.invariants.gradients import check_updates
 from msprobe_builder.invariants.reductions import check_reductions
 from msprobe_builder.invariants.replicas import check_replicas, replicas
 from msprobe_builder.invariants.run import Run
+from msprobe_builder.invariants.totals import check_totals
 from msprobe_builder.invariants.transfers import check_transfers
 from msprobe_builder.invariants.violation import Found
 from msprobe_builder.invariants.wiring import Children, check_calls, check_siblings, check_wiring
@@ -21,6 +22,7 @@ def check_run(run: Run, calls: Sequence[Call], children: Children) -> Found:
     pairing = pair_calls(list(calls), tuple(sorted(run.ranks)))
     check_reductions(run, pairing.together, found)
     check_transfers(run, pairing.together, pairing.deliveries, found)
+    check_totals(run, pairing.together, found)
     groups = replicas(run)
     check_replicas(run, groups, found)
     check_updates(run, groups, found)

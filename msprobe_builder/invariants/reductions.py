@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.invariants.run import Run, Tensor, classes, majority
-from msprobe_builder.invariants.tolerances import of_sum
+from msprobe_builder.invariants.tolerances import of_scaling, of_sum
 from msprobe_builder.invariants.violation import Check, Found, Violation
 from msprobe_builder.link.calls import Call, Leaf
 from msprobe_builder.link.pairing import Together
@@ -93,7 +93,8 @@ def _sum(run: Run, terms: list[_Term], divisor: int) -> list[Violation] | None:
         return None  # a sum may leave the range of its type
     total = sum((_flat(one.given) for one in terms), np.zeros(FLAT)) / divisor
     norms = [one.given.size / divisor for one in terms]
-    allowed = of_sum(norms, terms[0].given.dtype)
+    dtype = terms[0].given.dtype
+    allowed = of_sum(norms, dtype) + (of_scaling(norms, dtype) if divisor > 1 else 0.0)
     off = {rank: _length(_flat(one) - total) for rank, one in results.items()}
     wrong = [rank for rank, distance in off.items() if not distance <= allowed]
     if not wrong or not np.isfinite(allowed):

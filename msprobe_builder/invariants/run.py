@@ -51,6 +51,7 @@ class Tensor:
     shape: str
     largest: float | None
     least: float | None
+    mean: float | None
     norm: float | None
     numbers: Floats | None
     maker: int | None

@@ -12,9 +12,6 @@ from msprobe_builder.link.calls import Call, Leaf
 from msprobe_builder.link.pairing import Delivery, Together, place_of
 from msprobe_builder.link.signatures import Pattern
 
-# Their arguments hold what all ranks gave, one part behind the other.
-_JOINING = ("all_gather_into_tensor", "all_gather_single", "_all_gather_base")
-
 
 def check_transfers(
     run: Run, together: Sequence[Together], deliveries: Sequence[Delivery], found: Found
@@ -29,8 +26,6 @@ def check_transfers(
     for group in together:
         function = group.calls[0].function
         if function.sent is None or function.received is None:
-            if group.calls[0].name in _JOINING:
-                _check_joined(run, group, found)
             continue
         answers: list[bool | None] = []
         for sender, receiver in _ways(group):
@@ -68,26 +63,6 @@ def _moved(
     if place is None:
         return None
     return _tensor(run, call, (call.before if is_sent else call.after).get(place))
-
-
-def _check_joined(run: Run, group: Together, found: Found) -> None:
-    """All have the same, and its extremes are those of what the ranks gave."""
-    given = [_tensor(run, one, one.before.get(("input_tensor", ""))) for one in group.calls]
-    shown = [_tensor(run, one, one.after.get(("output_tensor", ""))) for one in group.calls]
-    parts = [one for one in given if one is not None]
-    wholes = [one for one in shown if one is not None]
-    if len(parts) < len(group.members) or len(wholes) < len(group.members):
-        found.count(Check.TRANSFER, is_known=False)
-        return
-    answers = [wholes[0].equals(one) for one in wholes[1:]]
-    extremes = (
-        max((one.largest for one in parts if one.largest is not None), default=None),
-        min((one.least for one in parts if one.least is not None), default=None),
-    )
-    found.count(Check.TRANSFER, is_known=None not in answers)
-    for call, one, is_same in zip(group.calls, wholes, [True, *answers], strict=True):
-        if is_same is False or (one.largest, one.least) != extremes:
-            found.violations.append(Violation(call.node, Check.TRANSFER, (fact("not_gathered"),)))
 
 
 def _wrong(

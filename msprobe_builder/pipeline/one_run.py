@@ -70,7 +70,7 @@ def settle_run(connection: sqlite3.Connection) -> None:
     if not (checked or unchecked or all_ranks.accused):
         return
     ruling = rule(all_ranks, checked, unchecked)
-    write_ruling(connection, all_ranks, ruling, None)
+    write_ruling(connection, all_ranks, ruling, None, compared=sum(checked.values()))
 
 
 def _add(checked: Counter[Check], unchecked: Counter[Check], said: Facts) -> None:

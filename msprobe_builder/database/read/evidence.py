@@ -34,8 +34,8 @@ WHERE node.graph_id = :graph AND ((node.kind = :module AND node.direction = :for
 ORDER BY node.node_id
 """
 _TENSORS = """
-SELECT node_id, ordinal, section, name.value, dtype.value, shape.value, max, min, norm, nan_flags,
-    numbers, left_out, maker, maker_id, maker_ordinal, maker_name.value
+SELECT node_id, ordinal, section, name.value, dtype.value, shape.value, max, min, mean, norm,
+    nan_flags, numbers, left_out, maker, maker_id, maker_ordinal, maker_name.value
 FROM evidence JOIN tensor USING (node_id, ordinal)
 JOIN text AS name ON name.text_id = name_id
 LEFT JOIN text AS dtype ON dtype.text_id = dtype_id
@@ -98,9 +98,11 @@ def _node(row: tuple[Any, ...]) -> Node:
 
 
 def _tensor(row: tuple[Any, ...]) -> Tensor:
-    largest, least, norm = row[6:9]
-    flags = integer(row[9])
-    maker_id, maker_ordinal = (optional_integer(one, 0, MAX_NODE) for one in row[13:15])
+    flags = integer(row[10])
+    largest, least, mean, norm = (
+        number(one, flags & 1 << bit) for bit, one in enumerate(row[6:10])
+    )
+    maker_id, maker_ordinal = (optional_integer(one, 0, MAX_NODE) for one in row[14:16])
     is_made = maker_id is not None and maker_ordinal is not None
     return Tensor(
         node=integer(row[0], 0, MAX_NODE),
@@ -109,13 +111,14 @@ def _tensor(row: tuple[Any, ...]) -> Tensor:
         name=text(row[3]),
         dtype=optional_text(row[4]) or "",
         shape=optional_text(row[5]) or "",
-        largest=number(largest, flags & 1),
-        least=number(least, flags & 2),
-        norm=number(norm, flags & 8),
-        numbers=_numbers(row[10], row[11]),
-        maker=optional_integer(row[12]),
+        largest=largest,
+        least=least,
+        mean=mean,
+        norm=norm,
+        numbers=_numbers(row[11], row[12]),
+        maker=optional_integer(row[13]),
         made_at=(maker_id or 0, maker_ordinal or 0) if is_made else None,
-        maker_name=optional_text(row[15]),
+        maker_name=optional_text(row[16]),
     )
 
 
