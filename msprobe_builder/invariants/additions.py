@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.codes import Section
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.graph.floating import rounding_unit
 from msprobe_builder.graph.part import Part
 from msprobe_builder.invariants.evidence import SketchedRows
 from msprobe_builder.invariants.tolerances import of_sum
@@ -31,7 +32,9 @@ def check_additions(part: Part, sketched: SketchedRows | None, texts: Texts) -> 
     is_sum = np.array([one is not None for one in factors], dtype=bool)[part.calls.stem]
     nodes = np.flatnonzero(is_sum & part.calls.is_forward_call)
     places = _rows_of(part, nodes, texts)
-    nodes, places = nodes[places[:, 0] >= 0], places[places[:, 0] >= 0]
+    is_real = [rounding_unit(one) > 0 for one in texts.values]  # whole numbers begin anew
+    wanted = (places[:, 0] >= 0) & np.array([*is_real, False])[part.table.dtype_id[places[:, 2]]]
+    nodes, places = nodes[wanted], places[wanted]
     if sketched is None:
         found.unchecked[Check.ADDITION] += len(nodes)
         return found

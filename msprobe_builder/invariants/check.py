@@ -26,7 +26,7 @@ def check_run(run: Run, calls: Sequence[Call], children: Children) -> Found:
     groups = replicas(run)
     check_replicas(run, groups, found)
     check_updates(run, groups, found)
-    check_wiring(run, found)
+    check_wiring(run, groups, pairing.together, found)
     check_calls(run, groups, children, found)
     check_siblings(run, children, found)
     return found

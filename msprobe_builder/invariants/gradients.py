@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import NamedTuple
 
@@ -17,10 +18,9 @@ from msprobe_builder.invariants.violation import Check, Found, Violation
 from msprobe_builder.operators.table import is_in_place
 from msprobe_builder.sketch.definition import FLAT
 
-# Gradients may be reduced in a type of half precision; what is wrong is off by a quarter and more.
-_ALONG, _ALIKE = 2.0**-5, 0.1
+_ALONG = 2.0**-5  # gradients may be reduced in a type of half precision
+_WHOLE = 2.0**-6  # the same
 _FEW = 3
-_WHOLE = 1e-3
 
 
 class _Scaled(NamedTuple):
@@ -35,19 +35,25 @@ def check_updates(run: Run, groups: Iterable[list[int]], found: Found) -> None:
     """Hold what weights are updated by against other ranks, and against what passes brought."""
     for group in groups:
         if len(group) > 1:
-            checked = _check_written(run, group, found)
+            checked, apart = _written(run, group)
             scaled = _scaled(run, group)
             found.checked[Check.UPDATE] += len(checked | {one.name for one in scaled})
+            # Ranks may train by themselves for some steps, and be averaged then.
+            is_habit = 2 * len(apart) > len(checked)
+            for alike in apart.values():
+                found.violations += [
+                    replace(one, strength=Strength.WEAK) if is_habit else one for one in alike
+                ]
             found.violations += _scaled_otherwise(scaled, len(group))
 
 
-def _check_written(run: Run, group: Sequence[int], found: Found) -> set[str]:
+def _written(run: Run, group: Sequence[int]) -> tuple[set[str], dict[str, list[Violation]]]:
     """Calls that write to a weight that all hold alike: what else they are given is alike, too.
 
-    The weights that were looked at, each up to the first call that differs.
+    The weights that were looked at, and where some are updated by what differs.
     """
     checked: set[str] = set()
-    wrong: set[str] = set()
+    wrong: dict[str, list[Violation]] = {}
     first = run.ranks[group[0]]
     for node in sorted(first.tensors):
         call = first.nodes[node]
@@ -72,10 +78,9 @@ def _check_written(run: Run, group: Sequence[int], found: Found) -> set[str]:
                     continue
                 checked.add(owner.name)
                 if len(set(alike.values())) > 1:
-                    wrong.add(owner.name)
-                    found.violations += _apart(owner.name, nodes, alike)
+                    wrong[owner.name] = _apart(owner.name, nodes, alike)
                     break
-    return checked
+    return checked, wrong
 
 
 def _is_beside(name: str, suffix: str) -> bool:
@@ -177,21 +182,24 @@ def _scaled_otherwise(scaled: list[_Scaled], ranks: int) -> list[Violation]:
     if len(scaled) < _FEW:
         return []
     usual = median(one.times for one in scaled)
-    others = [one for one in scaled if abs(one.times / usual - 1) > _ALIKE]
+    # A program may scale the gradients of some weights, but hardly by the number of ranks.
+    others = [one for one in scaled if _is_times(one.times / usual, ranks)]
     if len(others) * 2 > len(scaled):
         return []
     if others:
-        return [
-            Violation(
-                one.node,
-                Check.UPDATE,
-                (fact("scaled_otherwise", name=one.name, times=float(f"{one.times / usual:.3g}")),),
-                error=abs(one.times / usual - 1),
-            )
-            for one in others
-        ]
+        return [_otherwise(one, usual) for one in others]
     divisor = round(1 / usual)
     if 1 < divisor < ranks and abs(divisor * usual - 1) <= _WHOLE:
         said = fact("divided_by_other", ranks=ranks, divisor=divisor)
         return [Violation(scaled[0].node, Check.UPDATE, (said,), Strength.WEAK)]
     return []
+
+
+def _otherwise(one: _Scaled, usual: float) -> Violation:
+    times = one.times / usual
+    said = fact("scaled_otherwise", name=one.name, times=float(f"{times:.3g}"))
+    return Violation(one.node, Check.UPDATE, (said,), error=abs(times - 1))
+
+
+def _is_times(times: float, ranks: int) -> bool:
+    return abs(max(times, 1 / times) / ranks - 1) <= _WHOLE

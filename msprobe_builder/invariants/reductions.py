@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.invariants.run import Run, Tensor, classes, majority
-from msprobe_builder.invariants.tolerances import of_scaling, of_sum
+from msprobe_builder.invariants.tolerances import is_summed, of_scaling, of_sum
 from msprobe_builder.invariants.violation import Check, Found, Violation
 from msprobe_builder.link.calls import Call, Leaf
 from msprobe_builder.link.pairing import Together
@@ -82,7 +82,8 @@ def _check(run: Run, group: Together, name: str, owner: int | None) -> list[Viol
     operation = _operation(group.calls[0])
     if operation in ("MAX", "MIN"):
         return _extremes(terms, operation)
-    if operation not in ("SUM", "AVG") or any(one.given.numbers is None for one in terms):
+    is_told = all(one.given.numbers is not None for one in terms)
+    if operation not in ("SUM", "AVG") or not is_told or not is_summed(terms[0].given.dtype):
         return _unlike(terms)
     return _sum(run, terms, len(terms) if operation == "AVG" else 1)
 
@@ -218,7 +219,8 @@ def _reduced_again(
         given = _tensor(run, call, call.before.get(("tensor", "")))
         made_at = None if given is None else given.made_at
         earlier = None if made_at is None else reduced.get(made_at)
-        if earlier is not None and _group(earlier) == _group(call):
+        is_told = given is not None and not given.is_constant  # a barrier may be any sum
+        if earlier is not None and is_told and _group(earlier) == _group(call):
             before.append(earlier)
         for leaf in (call.before.get(("tensor", "")), call.after.get(("tensor", ""))):
             if leaf is not None:

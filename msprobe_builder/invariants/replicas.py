@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
+from msprobe_builder.base.codes import Strength
 from msprobe_builder.facts.fact import fact
 from msprobe_builder.invariants.run import Run, Tensor, classes, majority
 from msprobe_builder.invariants.violation import Check, Found, Violation
@@ -52,6 +54,7 @@ def check_replicas(run: Run, groups: Iterable[list[int]], found: Found) -> None:
     to the last bit, though it has been trained, is meant to be one.
     """
     groups = [group for group in groups if len(group) > 1]
+    apart: list[list[Violation]] = []
     for name in dict.fromkeys(name for one in run.ranks.values() for name in one.weights):
         held = {rank: one.weights[name] for rank, one in run.ranks.items() if name in one.weights}
         if len(held) > 2 and not any(held.keys() <= set(group) for group in groups):
@@ -59,14 +62,21 @@ def check_replicas(run: Run, groups: Iterable[list[int]], found: Found) -> None:
             known = None if alike is None else majority(alike)
             if alike is not None and known is not None and not _right(held, known[1]).is_constant:
                 found.count(Check.WEIGHT, is_known=True)
-                found.violations += _apart(name, held, alike)
+                apart.append(list(_apart(name, held, alike)))
                 continue
         for group in groups:
             own = {rank: held[rank] for rank in group if rank in held}
             alike = classes(own)
             if len(own) > 1:
                 found.count(Check.WEIGHT, is_known=alike is not None)
-                found.violations += [] if alike is None else _apart(name, own, alike)
+                apart.append([] if alike is None else list(_apart(name, own, alike)))
+    differing = [one for one in apart if one]
+    # Ranks may train by themselves for some steps, and be averaged then.
+    is_habit = 2 * len(differing) > len(apart)
+    for alike_ones in differing:
+        found.violations += [
+            replace(one, strength=Strength.WEAK) if is_habit else one for one in alike_ones
+        ]
 
 
 def _apart(name: str, held: dict[int, Tensor], alike: dict[int, int]) -> Iterator[Violation]:

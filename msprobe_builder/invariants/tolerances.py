@@ -24,6 +24,11 @@ def of_sum(norms: Sequence[float], dtype: str) -> float:
     return _SPREAD * rounded + of_sketches(sum(norms))
 
 
+def is_summed(dtype: str) -> bool:
+    """Whether sums in a type are sums: small whole numbers begin anew where they end."""
+    return dtype.endswith(("int32", "int64")) or rounding_unit(dtype) > 0
+
+
 def of_scaling(norms: Sequence[float], dtype: str) -> float:
     """What multiplying each term, or their sum, adds to that."""
     return _SPREAD * sum(norms) * rounding_unit(dtype) / 2

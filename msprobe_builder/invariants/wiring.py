@@ -9,6 +9,7 @@ from msprobe_builder.base.codes import Direction, Strength
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.invariants.run import Rank, Run, Tensor, majority
 from msprobe_builder.invariants.violation import Check, Found, Violation
+from msprobe_builder.link.pairing import Together
 from msprobe_builder.link.signatures import FUNCTIONS, Pattern
 from msprobe_builder.operators.prefixes import COLLECTIVES
 from msprobe_builder.operators.table import operator_of
@@ -16,32 +17,45 @@ from msprobe_builder.operators.table import operator_of
 _SUMS = ("add", "sub")
 
 
-def check_wiring(run: Run, found: Found) -> None:
-    """Look for one rank of three or more that gives a call something else than all others do."""
-    if len(run.ranks) < 3:
-        return
-    names = dict.fromkeys(name for one in run.ranks.values() for name in one.by_name)
-    for name in names:
-        holders = [one for one in run.ranks.values() if name in one.by_name]
-        if len(holders) < 3 or not _run_alike(holders, name):
+def check_wiring(
+    run: Run, groups: Iterable[list[int]], together: Iterable[Together], found: Found
+) -> None:
+    """Look for one rank of three or more that gives a call something else than all others do.
+
+    Among replicas, and among ranks that communicate.
+    """
+    nodes: set[tuple[int, ...]] = {
+        tuple(sorted(call.node for call in one.calls)) for one in together
+    }
+    for group in groups:
+        for name in run.ranks[group[0]].by_name:
+            at = [run.ranks[rank].by_name.get(name) for rank in group]
+            nodes.add(tuple(sorted(node for node in at if node is not None)))
+    for several in sorted(one for one in nodes if len(one) > 2):
+        holders = {run.rank_of[node]: node for node in several if node in run.rank_of}
+        if not _run_alike(run, holders):
             continue
-        sources = {one.rank: _sources(one, one.by_name[name]) for one in holders}
+        sources = {rank: _sources(run.ranks[rank], node) for rank, node in holders.items()}
         known = majority(sources)
         if known is None or len(known[1]) != 1:
             continue
         common, [rank] = known
-        own = run.ranks[rank]
         assert isinstance(common, tuple)
         said = _said(common, sources[rank])
         if said is not None:
-            node = own.by_name[name]
-            found.violations.append(Violation(node, Check.CALL, (said,), ranks=(rank,)))
+            found.violations.append(Violation(holders[rank], Check.CALL, (said,), ranks=(rank,)))
 
 
-def _run_alike(holders: Iterable[Rank], name: str) -> bool:
-    """Whether the call is made as often on all of them, so that numbers mean the same."""
-    stems = {one.nodes[one.by_name[name]].stem for one in holders}
-    return all(len({one.calls.get(stem) for one in holders}) == 1 for stem in stems)
+def _run_alike(run: Run, holders: Mapping[int, int]) -> bool:
+    """Whether such calls are made as often on all of them, so that numbers mean the same."""
+    counts = {
+        (
+            run.ranks[rank].nodes[node].stem,
+            run.ranks[rank].calls.get(run.ranks[rank].nodes[node].stem),
+        )
+        for rank, node in holders.items()
+    }
+    return len(counts) == 1
 
 
 class _Source(NamedTuple):
@@ -89,7 +103,8 @@ def _gives_all(name: str) -> bool:
     return function is not None and function.pattern in (Pattern.ALL, Pattern.FROM_ROOT)
 
 
-Children = Mapping[int, Mapping[str, Mapping[str, int]]]  # rank → module call → stem → calls
+# rank → module call → stem of a call, or class of a module → how often
+Children = Mapping[int, Mapping[str, Mapping[str, int]]]
 
 
 def check_calls(run: Run, groups: Iterable[list[int]], children: Children, found: Found) -> None:

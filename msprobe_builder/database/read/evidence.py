@@ -44,8 +44,8 @@ LEFT JOIN text AS maker_name ON maker_name.text_id = maker_name_id
 WHERE node_id BETWEEN ? AND ? ORDER BY node_id, ordinal
 """
 _CALLS = """
-SELECT parent_id, value, count(*) FROM node JOIN text ON text_id = stem_id
-WHERE graph_id = ? AND kind = ? AND direction = ? GROUP BY parent_id, stem_id
+SELECT parent_id, value, kind, count(*) FROM node JOIN text ON text_id = stem_id
+WHERE graph_id = ? AND direction = ? GROUP BY parent_id, stem_id, kind
 """
 
 
@@ -72,14 +72,18 @@ def _run(
             tensors.setdefault(one.node, []).append(one)
         calls: dict[str, int] = {}
         own = children.setdefault(graph.rank, {})
-        for parent, stem, count in connection.execute(
-            _CALLS, (graph.graph_id, int(Kind.API), int(Direction.FORWARD))
+        for parent, stem, kind, count in connection.execute(
+            _CALLS, (graph.graph_id, int(Direction.FORWARD))
         ):
             stem, count = text(stem), integer(count)
-            calls[stem] = calls.get(stem, 0) + count
+            if kind == Kind.API:
+                calls[stem] = calls.get(stem, 0) + count
+            else:
+                stem = stem.rpartition(".")[2]  # the class
             above = nodes.get(parent)
             if above is not None and above.kind == Kind.MODULE:
-                own.setdefault(above.name, {})[stem] = count
+                made = own.setdefault(above.name, {})
+                made[stem] = made.get(stem, 0) + count
         ranks[graph.rank] = Rank(graph.rank, nodes, tensors, calls)
     return Run(step, ranks), children
 
