@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.dump.flow_layout import Maker
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.invariants.run import Run, Tensor, classes, majority
 from msprobe_builder.invariants.tolerances import is_summed, of_scaling, of_sum
@@ -34,6 +35,9 @@ _REDUCTIONS = {
 }
 
 
+_CHOOSING = ("MAX", "MIN", "PRODUCT")
+
+
 class _Term(NamedTuple):
     rank: int
     call: Call
@@ -55,6 +59,8 @@ def check_reductions(run: Run, together: Sequence[Together], found: Found) -> No
             again = _reduced_again(run, group, reduced)
             if again is not None:
                 found.violations.append(again)
+        else:
+            found.violations += _no_sum_of_gradients(run, group)
         outcomes = [_check(run, group, name, owner) for owner in _owners(group, name)]
         found.count(Check.REDUCTION, is_known=None not in outcomes)
         found.violations += [one for each in outcomes if each for one in each]
@@ -230,6 +236,18 @@ def _reduced_again(
     first = group.calls[0]
     name = run.node(before[0].node).name
     return Violation(first.node, Check.REDUCTION, (fact("reduced_again", name=name),))
+
+
+def _no_sum_of_gradients(run: Run, group: Together) -> list[Violation]:
+    """A gradient of a weight of which the largest or the like is taken."""
+    found = []
+    for call in group.calls:
+        given = _tensor(run, call, call.before.get(("tensor", "")))
+        owner = None if given is None else run.ranks[call.rank].owners.get(given.at)
+        if owner is not None and owner.kind is Maker.GRADIENT and _operation(call) in _CHOOSING:
+            said = fact("no_sum_of_gradients", name=owner.name, operation=_operation(call))
+            found.append(Violation(call.node, Check.REDUCTION, (said,)))
+    return found
 
 
 def _group(call: Call) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from msprobe_builder.base.codes import Strength
 from msprobe_builder.facts.fact import fact
@@ -47,6 +48,20 @@ def _is_near(one: Tensor, other: Tensor) -> bool:
     return distance <= _NEAR * max(one.size, other.size)
 
 
+class _Held(NamedTuple):
+    """A weight as the ranks hold it, and by rank which of the different ones."""
+
+    name: str
+    tensors: dict[int, Tensor]
+    alike: dict[int, int]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all hold the same, by more than never having trained it."""
+        first = next(iter(self.tensors.values()))
+        return len(set(self.alike.values())) == 1 and not first.is_constant
+
+
 def check_replicas(run: Run, groups: Iterable[list[int]], found: Found) -> None:
     """Hold the weights of ranks against each other.
 
@@ -55,28 +70,47 @@ def check_replicas(run: Run, groups: Iterable[list[int]], found: Found) -> None:
     """
     groups = [group for group in groups if len(group) > 1]
     apart: list[list[Violation]] = []
+    of_kinds: dict[tuple[str, str], list[_Held]] = {}
     for name in dict.fromkeys(name for one in run.ranks.values() for name in one.weights):
         held = {rank: one.weights[name] for rank, one in run.ranks.items() if name in one.weights}
-        if len(held) > 2 and not any(held.keys() <= set(group) for group in groups):
-            alike = classes(held)
-            known = None if alike is None else majority(alike)
-            if alike is not None and known is not None and not _right(held, known[1]).is_constant:
+        alike = None if any(held.keys() <= set(group) for group in groups) else classes(held)
+        if alike is not None:
+            of_kinds.setdefault(_kind(run, held), []).append(_Held(name, held, alike))
+            known = majority(alike) if len(held) > 2 else None
+            if known is not None and not _right(held, known[1]).is_constant:
                 found.count(Check.WEIGHT, is_known=True)
                 apart.append(list(_apart(name, held, alike)))
                 continue
         for group in groups:
             own = {rank: held[rank] for rank in group if rank in held}
-            alike = classes(own)
             if len(own) > 1:
+                alike = classes(own)
                 found.count(Check.WEIGHT, is_known=alike is not None)
                 apart.append([] if alike is None else list(_apart(name, own, alike)))
     differing = [one for one in apart if one]
     # Ranks may train by themselves for some steps, and be averaged then.
     is_habit = 2 * len(differing) > len(apart)
-    for alike_ones in differing:
-        found.violations += [
-            replace(one, strength=Strength.WEAK) if is_habit else one for one in alike_ones
-        ]
+    for each in differing:
+        found.violations += [_weak(one) if is_habit else one for one in each]
+    for several in of_kinds.values():
+        found.violations += map(_weak, _unlike_siblings(several))
+
+
+def _kind(run: Run, held: dict[int, Tensor]) -> tuple[str, str]:
+    """The class of the module and what it calls the weight."""
+    first = next(iter(held.values()))
+    return run.node(first.node).stem.rpartition(".")[2], first.name
+
+
+def _unlike_siblings(several: list[_Held]) -> Iterable[Violation]:
+    """One weight that all ranks hold otherwise, where they share those of its siblings."""
+    others = [one for one in several if len(set(one.alike.values())) == len(one.alike) > 1]
+    is_odd = len(others) == 1 and sum(one.is_shared for one in several) >= len(several) - 1 > 1
+    return _apart(*others[0]) if is_odd else ()
+
+
+def _weak(one: Violation) -> Violation:
+    return replace(one, strength=Strength.WEAK)
 
 
 def _apart(name: str, held: dict[int, Tensor], alike: dict[int, int]) -> Iterator[Violation]:

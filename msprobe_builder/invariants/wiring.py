@@ -158,12 +158,10 @@ def check_siblings(run: Run, children: Children, found: Found) -> None:
 
 
 def _missing(common: Mapping[str, int], own: Mapping[str, int]) -> str | None:
-    """The one sum or communication that is made less often, where all else is the same."""
-    others = {stem for stem in common.keys() | own.keys() if common.get(stem) != own.get(stem)}
-    if len(others) != 1:
+    """The communication that is made less often, or the one sum where all else is the same."""
+    others = sorted(one for one in common.keys() | own.keys() if common.get(one) != own.get(one))
+    if any(own.get(stem, 0) > common.get(stem, 0) for stem in others):
         return None
-    [stem] = others
-    if own.get(stem, 0) >= common.get(stem, 0):
-        return None
-    is_talk = stem.partition(".")[0] in COLLECTIVES
-    return stem if is_talk or operator_of(stem).name in _SUMS else None
+    talks = [stem for stem in others if stem.partition(".")[0] in COLLECTIVES]
+    sums = [stem for stem in others if operator_of(stem).name in _SUMS]
+    return talks[0] if talks else sums[0] if sums and len(others) == 1 else None
