@@ -93,7 +93,7 @@ def norms_not_reduced(rank: int, path: str) -> None:
         with debugger.start(model):
             model(x).square().mean().backward()
             for place, block in enumerate(model):
-                for one in block.norm.parameters() if place != 1 else ():  # type: ignore[union-attr, operator]
+                for one in block.norm.parameters() if place != 1 else ():  # type: ignore[union-attr]
                     dist.all_reduce(one.grad)
             update.step()
             update.zero_grad()

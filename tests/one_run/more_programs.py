@@ -126,7 +126,7 @@ def one_that_reports(rank: int, path: str) -> None:
 def compressed(rank: int, path: str) -> None:
     """DistributedDataParallel sends bfloat16."""
 
-    def send(_, bucket):  # type: ignore[no-untyped-def]
+    def send(_, bucket):
         small = bucket.buffer().to(torch.bfloat16).div_(WORLD)
         work: Any = dist.all_reduce(small, async_op=True)
         return work.get_future().then(lambda done: bucket.buffer().copy_(done.value()[0]))
@@ -242,7 +242,7 @@ def split_sequence(rank: int, path: str) -> None:
         with debugger.start(model):
             model(x).square().mean().backward()
             for block in model:
-                for one in block.norm.parameters():  # type: ignore[union-attr, operator]
+                for one in block.norm.parameters():  # type: ignore[union-attr]
                     dist.all_reduce(one.grad)
             update.step()
             update.zero_grad()

@@ -65,18 +65,29 @@ def reduction(op: str) -> Record:
 def verdict_of(
     folder: Path, ranks: Sequence[Mapping[str, Call]], *, has_sketches: bool = True
 ) -> Verdict:
-    """What is said of one step of some ranks."""
-    for rank, calls in enumerate(ranks):
-        _write(folder / "run" / "step0" / f"rank{rank}", calls, has_sketches=has_sketches)
+    """What is said of one step of some ranks; those that were there are added to."""
+    write_ranks(folder / "run", ranks, has_sketches=has_sketches)
     compare = folder / "compare.json"
     compare.write_text(json.dumps({"npu_path": str(folder / "run")}))
-    done = run_here(["-i", str(compare), "-o", str(folder / "out"), "--workers", "1"])
+    databases = list((folder / "out").glob("*.vis.db"))
+    to = ["--append", str(databases[0])] if databases else ["-o", str(folder / "out")]
+    done = run_here(["-i", str(compare), *to, "--workers", "1"])
     assert done.returncode == 0, done.stderr
     [database] = (folder / "out").glob("*.vis.db")
     with opened(database) as connection:
         verdict = read_verdict(connection)
     assert verdict is not None
     return verdict
+
+
+def write_ranks(
+    folder: Path, ranks: Sequence[Mapping[str, Call]], *, has_sketches: bool = True
+) -> None:
+    """The dumps of some ranks, those that are there left as they are."""
+    for rank, calls in enumerate(ranks):
+        directory = folder / "step0" / f"rank{rank}"
+        if not directory.exists():
+            _write(directory, calls, has_sketches=has_sketches)
 
 
 def counts_of(verdict: Verdict, code: str = "held") -> dict[str, int]:

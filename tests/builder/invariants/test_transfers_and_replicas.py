@@ -13,6 +13,7 @@ from tests.builder.invariants.sketched_ranks import Call, Floats, Typed, counts_
 from tests.builder.invariants.test_reductions import random
 
 ZERO = np.zeros((20, 30), np.float32)
+A, B = random(2, 70)
 
 
 def exchanges(held: list[Floats], arrived: Callable[[int, int], Floats]) -> list[dict[str, Call]]:
@@ -92,6 +93,23 @@ def test_of_two_ranks_nobody_knows_which_one_drifted(tmp_path: Path) -> None:
     assert [(one.rank, one.ranks) for one in verdict.suspects] == [(0, ()), (1, ())]
 
 
+def test_ranks_that_are_added_later_are_heard_with_the_others(tmp_path: Path) -> None:
+    weights = alike()
+    weights[2]["norm.weight"] = weights[2]["norm.weight"] * np.float32(1.01)
+    ranks = models(weights)
+    ranks[0]["Torch.add.0.forward"] = Call([Typed(A), Typed(B)], [Typed(A)])
+    few = verdict_of(tmp_path / "added", ranks[:3])
+    assert [one.cause for one in few.suspects] == ["replica", "addition"]
+    added, at_once = (verdict_of(tmp_path / name, ranks) for name in ("added", "at_once"))
+    assert counts_of(added) == counts_of(at_once) == {"weights": 5, "additions": 1}
+    suspects = [
+        [(one.rank, one.node, one.facts) for one in each.suspects] for each in (added, at_once)
+    ]
+    assert suspects[0] == suspects[1]
+    assert len(suspects[0]) == 2
+    assert [one.said for one in added.places] == [one.said for one in at_once.places]
+
+
 def experts(weights: list[dict[str, Floats]]) -> None:
     """One matrix of four is each rank's own."""
     for own, one in zip(weights, random(4, 9), strict=True):
@@ -137,9 +155,6 @@ def test_where_products_are_split_a_vector_of_all_is_one_of_all(tmp_path: Path) 
     assert [(one.rank, one.node) for one in verdict.suspects] == [
         (1, "Module.norm.Layer.forward.0")
     ]
-
-
-A, B = random(2, 70)
 
 
 @pytest.mark.parametrize(
