@@ -166,13 +166,13 @@ def _times(run: Run, group: Iterable[int], name: str, read: Tensor) -> float | N
         if not brought:
             return None
         for one in brought:
-            if one.numbers is None or one.shape != read.shape:
+            if one.sketch is None or one.shape != read.shape:
                 return None
-            total += one.numbers[:FLAT]
+            total += one.flat
     size = float(total @ total)
-    if read.numbers is None or not size:
+    if read.sketch is None or not size:
         return None
-    own = read.numbers[:FLAT]
+    own = read.flat
     times = float(own @ total) / size
     rest = float(np.linalg.norm(own - times * total))
     return times if times > 0 and rest <= _ALONG * float(np.linalg.norm(own)) else None

@@ -88,7 +88,7 @@ def _check(run: Run, group: Together, name: str, owner: int | None) -> list[Viol
     operation = _operation(group.calls[0])
     if operation in ("MAX", "MIN"):
         return _extremes(terms, operation)
-    is_told = all(one.given.numbers is not None for one in terms)
+    is_told = all(one.given.sketch is not None for one in terms)
     if operation not in ("SUM", "AVG") or not is_told or not is_summed(terms[0].given.dtype):
         return _unlike(terms)
     return _sum(run, terms, len(terms) if operation == "AVG" else 1)
@@ -96,13 +96,13 @@ def _check(run: Run, group: Together, name: str, owner: int | None) -> list[Viol
 
 def _sum(run: Run, terms: list[_Term], divisor: int) -> list[Violation] | None:
     results = {one.rank: one.result for one in terms if one.result is not None}
-    if any(one.numbers is None for one in results.values()):
+    if any(one.sketch is None for one in results.values()):
         return None  # a sum may leave the range of its type
-    total = sum((_flat(one.given) for one in terms), np.zeros(FLAT)) / divisor
+    total = sum((one.given.flat for one in terms), np.zeros(FLAT)) / divisor
     norms = [one.given.size / divisor for one in terms]
     dtype = terms[0].given.dtype
     allowed = of_sum(norms, dtype) + (of_scaling(norms, dtype) if divisor > 1 else 0.0)
-    off = {rank: _length(_flat(one) - total) for rank, one in results.items()}
+    off = {rank: _length(one.flat - total) for rank, one in results.items()}
     wrong = [rank for rank, distance in off.items() if not distance <= allowed]
     if not wrong or not np.isfinite(allowed):
         return []
@@ -137,8 +137,8 @@ def _explained(
     shown = next(iter(results.values()))
     found: list[tuple[int, Fact]] = []
     for one in terms:
-        own = _flat(one.given) / divisor
-        gave = _flat(shown) - total + own
+        own = one.given.flat / divisor
+        gave = shown.flat - total + own
         size = float(own @ own)
         times = float(gave @ own) / size if size else 0.0
         if size and _length(gave - times * own) <= 2 * allowed:
@@ -163,9 +163,9 @@ def _held(run: Run, term: _Term, gave: Floats, allowed: float) -> str | None:
     rank = run.ranks[term.rank]
     for node, tensors in rank.tensors.items():
         for one in tensors:
-            if one.numbers is None or one.shape != term.given.shape or node == term.call.node:
+            if one.sketch is None or one.shape != term.given.shape or node == term.call.node:
                 continue
-            if one.size > allowed and _length(_flat(one) - gave) <= allowed:
+            if one.size > allowed and _length(one.flat - gave) <= allowed:
                 return rank.nodes[node].name
     return None
 
@@ -265,11 +265,6 @@ def _is_sum(call: Call) -> bool:
 
 def _tensor(run: Run, call: Call, leaf: Leaf | None) -> Tensor | None:
     return None if leaf is None else run.tensor((call.node, leaf.ordinal))
-
-
-def _flat(one: Tensor) -> Floats:
-    assert one.numbers is not None
-    return one.numbers[:FLAT]
 
 
 def _length(numbers: Floats) -> float:

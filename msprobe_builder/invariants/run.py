@@ -35,9 +35,9 @@ class Owner(NamedTuple):
 _NAMED = (Maker.PARAMETER, Maker.BUFFER, Maker.GRADIENT)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Tensor:
-    """A tensor of a call; ``numbers`` is its sketch, None without one or where it leaves out any.
+    """A tensor of a call; ``sketch`` are its numbers, None without or where they leave out any.
 
     ``maker`` is a Maker of flow_layout.py, None where it is not known; ``made_at`` where the call
     put it out, or was given it and wrote to it.
@@ -53,10 +53,15 @@ class Tensor:
     least: float | None
     mean: float | None
     norm: float | None
-    numbers: Floats | None
+    sketch: NDArray[np.float32] | None
     maker: int | None
     made_at: At | None
     maker_name: str | None
+
+    @property
+    def flat(self) -> Floats:
+        """The numbers of its sketch that keep in any shape, (FLAT,); zeros without one."""
+        return np.zeros(FLAT) if self.sketch is None else self.sketch[:FLAT].astype(np.float64)
 
     @property
     def at(self) -> At:
@@ -78,9 +83,7 @@ class Tensor:
     @property
     def size(self) -> float:
         """Its norm, or what its sketch makes of it."""
-        if self.norm is None and self.numbers is not None:
-            return float(np.linalg.norm(self.numbers[:FLAT]))
-        return self.norm or 0.0
+        return float(np.linalg.norm(self.flat)) if self.norm is None else self.norm
 
     @property
     def is_constant(self) -> bool:
@@ -111,9 +114,9 @@ class Tensor:
 
     def distance(self, other: Tensor) -> float | None:
         """The norm of the difference; None without sketches."""
-        if self.numbers is None or other.numbers is None:
+        if self.sketch is None or other.sketch is None:
             return None
-        return float(np.linalg.norm((self.numbers - other.numbers)[:FLAT]))
+        return float(np.linalg.norm(self.flat - other.flat))
 
 
 def _are_both_nan(*extremes: tuple[float | None, float | None]) -> bool | None:

@@ -58,7 +58,7 @@ class Arrays(NestedDescriber):
         if self.estimate:
             self.described_bytes += 0 if array is None else array.nbytes
         elif path is not None:
-            item = self.saved(tensor, item, path)
+            return self.saved(tensor, item, path)
         return item
 
     def saved(self, tensor: Any, item: Item, path: str) -> Item:

@@ -25,7 +25,7 @@ class ArraySketches:
         """The number of an array's row, NO_ROW when it has none."""
         if not array.size or array.dtype.kind not in "biufc":
             return NO_ROW
-        content = blake2b(np.ascontiguousarray(array), digest_size=16)
+        content = blake2b(np.ascontiguousarray(array).data, digest_size=16)
         content.update(f"{array.shape}{array.dtype}".encode())
         key = content.digest()
         with self._lock:

@@ -335,4 +335,4 @@ def test_arrays_have_the_sketch_of_tensors(shape: tuple[int, ...], dtype: torch.
         tensors.add(tensor, None)
     [own], [other] = arrays.take(), tensors.take()
     size = np.linalg.norm(as_array(tensor))
-    np.testing.assert_allclose(own["numbers"], other["numbers"], rtol=0, atol=2e-6 * size)
+    np.testing.assert_allclose(own["numbers"], other["numbers"], rtol=0, atol=2e-6 * float(size))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -112,25 +113,26 @@ def _tensor(row: tuple[Any, ...]) -> Tensor:
         node=integer(row[0], 0, MAX_NODE),
         ordinal=integer(row[1]),
         section=integer(row[2]),
-        name=text(row[3]),
-        dtype=optional_text(row[4]) or "",
-        shape=optional_text(row[5]) or "",
+        # The same few texts stand in all rows.
+        name=intern(text(row[3])),
+        dtype=intern(optional_text(row[4]) or ""),
+        shape=intern(optional_text(row[5]) or ""),
         largest=largest,
         least=least,
         mean=mean,
         norm=norm,
-        numbers=_numbers(row[11], row[12]),
+        sketch=_sketch(row[11], row[12]),
         maker=optional_integer(row[13]),
         made_at=(maker_id or 0, maker_ordinal or 0) if is_made else None,
         maker_name=optional_text(row[16]),
     )
 
 
-def _numbers(stored: object, left_out: object) -> Any:
+def _sketch(stored: object, left_out: object) -> Any:
     """The sketch; None where there is none, or not of all elements."""
     if stored is None or left_out != 0:
         return None
     if not isinstance(stored, bytes) or len(stored) != 4 * NUMBERS:
         raise DamagedError(f"a sketch does not hold {NUMBERS} numbers")
-    found = np.frombuffer(stored, "<f4").astype(np.float64)
+    found = np.frombuffer(stored, "<f4")
     return found if np.isfinite(found).all() else None
