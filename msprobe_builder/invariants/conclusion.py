@@ -34,8 +34,8 @@ def rule(all_ranks: AllRanks, checked: Counter[Check], unchecked: Counter[Check]
         if one.cause == Check.WEIGHT.value and strong and one.step > min(strong):
             one.explain(fact("from_step", step=min(strong)))
     standing = sorted((one for one in accused if one.strength), key=_first)
-    said = told(checked, unchecked)
-    holds = (*said, fact("held.rest")) if any(checked.values()) else (fact("held.nothing"), *said)
+    said, rest = told(checked, {}), told({}, unchecked)
+    holds = (*said, fact("held.rest"), *rest) if said else (fact("held.nothing"), *rest)
     clean = CLEAN if any(checked.values()) else UNDECIDED
     for place in all_ranks.places:
         own = [one for one in standing if (one.step, one.rank) == (place.step, place.rank)]
@@ -46,7 +46,7 @@ def rule(all_ranks: AllRanks, checked: Counter[Check], unchecked: Counter[Check]
     best = standing[0]
     at = fact("accused.at", step=best.step, rank=best.rank)
     conclusion, sentence = accuse_called(best, None if len(all_ranks.places) == 1 else at)
-    return Ruling(standing, conclusion, (*sentence, *said))
+    return Ruling(standing, conclusion, (*sentence, *said, *rest))
 
 
 def _first(one: Accused) -> tuple[int, ...]:
