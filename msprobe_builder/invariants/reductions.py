@@ -10,10 +10,18 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.flow_layout import Maker
 from msprobe_builder.facts.fact import Fact, fact
-from msprobe_builder.invariants.run import Run, Tensor, classes, majority
+from msprobe_builder.invariants.run import (
+    Run,
+    Tensor,
+    classes,
+    given_to,
+    is_on_its_way,
+    left_by,
+    majority,
+)
 from msprobe_builder.invariants.tolerances import is_summed, of_scaling, of_sum
 from msprobe_builder.invariants.violation import Check, Found, Violation
-from msprobe_builder.link.calls import Call, Leaf
+from msprobe_builder.link.calls import Call
 from msprobe_builder.link.pairing import Together
 from msprobe_builder.sketch.definition import FLAT
 
@@ -62,6 +70,9 @@ def check_reductions(run: Run, together: Sequence[Together], found: Found) -> No
         else:
             found.violations += _no_sum_of_gradients(run, group)
         outcomes = [_check(run, group, name, owner) for owner in _owners(group, name)]
+        result = (_REDUCTIONS[name].result, "")
+        if any(outcomes) and is_on_its_way(run, [(call, result) for call in group.calls]):
+            outcomes = [None]
         found.count(Check.REDUCTION, is_known=None not in outcomes)
         found.violations += [one for each in outcomes if each for one in each]
 
@@ -77,9 +88,9 @@ def _check(run: Run, group: Together, name: str, owner: int | None) -> list[Viol
     path = "" if owner is None else str(group.members.index(owner))
     terms = []
     for call in group.calls:
-        given = _tensor(run, call, call.before.get((form.given, path)))
+        given = given_to(run, call, (form.given, path))
         is_given = owner in (None, call.rank) and group.root in (None, call.rank)
-        result = _tensor(run, call, call.after.get((form.result, ""))) if is_given else None
+        result = left_by(run, call, (form.result, "")) if is_given else None
         if given is None or (is_given and result is None):
             return None
         terms.append(_Term(call.rank, call, given, result))
@@ -222,7 +233,7 @@ def _reduced_again(
     """A sum over ranks of what the same ranks have summed before, and nothing done in between."""
     before: list[Call] = []
     for call in group.calls:
-        given = _tensor(run, call, call.before.get(("tensor", "")))
+        given = given_to(run, call, ("tensor", ""))
         made_at = None if given is None else given.made_at
         earlier = None if made_at is None else reduced.get(made_at)
         is_told = given is not None and not given.is_constant  # a barrier may be any sum
@@ -242,7 +253,7 @@ def _no_sum_of_gradients(run: Run, group: Together) -> list[Violation]:
     """A gradient of a weight of which the largest or the like is taken."""
     found = []
     for call in group.calls:
-        given = _tensor(run, call, call.before.get(("tensor", "")))
+        given = given_to(run, call, ("tensor", ""))
         owner = None if given is None else run.ranks[call.rank].owners.get(given.at)
         if owner is not None and owner.kind is Maker.GRADIENT and _operation(call) in _CHOOSING:
             said = fact("no_sum_of_gradients", name=owner.name, operation=_operation(call))
@@ -261,10 +272,6 @@ def _operation(call: Call) -> str:
 
 def _is_sum(call: Call) -> bool:
     return _operation(call) == "SUM"
-
-
-def _tensor(run: Run, call: Call, leaf: Leaf | None) -> Tensor | None:
-    return None if leaf is None else run.tensor((call.node, leaf.ordinal))
 
 
 def _length(numbers: Floats) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -17,6 +17,7 @@ from msprobe_builder.dump.flow_layout import Maker
 from msprobe_builder.dump.names import module_path, parse_gradients, without_wrappers
 from msprobe_builder.graph.calls import communicates
 from msprobe_builder.invariants.tolerances import of_sketches
+from msprobe_builder.link.calls import Call, Leaf, Place
 from msprobe_builder.operators.table import is_in_place
 from msprobe_builder.sketch.definition import FLAT
 
@@ -228,6 +229,42 @@ class Run:
         """A tensor by where it stands."""
         rank = self.rank_of.get(at[0])
         return None if rank is None else self.ranks[rank].at.get(at)
+
+
+def given_to(run: Run, call: Call, place: Place) -> Tensor | None:
+    """What a communication call holds when it begins."""
+    return _tensor(run, call, call.before.get(place))
+
+
+def left_by(run: Run, call: Call, place: Place) -> Tensor | None:
+    """What it holds when it is over; None where that may have been recorded before it was.
+
+    Who records sketches waits for the data.
+    """
+    found = _tensor(run, call, call.after.get(place))
+    if found is None or found.sketch is not None:
+        return found
+    return _tensor(run, call, call.received(place))
+
+
+def is_on_its_way(run: Run, places: Iterable[tuple[Call, Place]]) -> bool:
+    """Whether all of these still hold what they held when their calls began.
+
+    Calls that are gathered to be made together return before they are over.
+    """
+    return all(_is_unchanged(run, call, place) for call, place in places)
+
+
+def _is_unchanged(run: Run, call: Call, place: Place) -> bool:
+    before, after = call.before.get(place), call.after.get(place)
+    if before is None or after is None or not before.same_data(after):
+        return False
+    own, other = given_to(run, call, place), _tensor(run, call, after)
+    return own is None or other is None or own.equals(other) is not False
+
+
+def _tensor(run: Run, call: Call, leaf: Leaf | None) -> Tensor | None:
+    return None if leaf is None else run.tensor((call.node, leaf.ordinal))
 
 
 def _path(stem: str) -> str:

@@ -10,7 +10,7 @@ from math import sqrt
 from typing import NamedTuple
 
 from msprobe_builder.facts.fact import fact
-from msprobe_builder.invariants.run import Run, Tensor, classes
+from msprobe_builder.invariants.run import Run, Tensor, classes, given_to, is_on_its_way, left_by
 from msprobe_builder.invariants.tolerances import of_sum
 from msprobe_builder.invariants.violation import Check, Found, Violation
 from msprobe_builder.link.pairing import Together
@@ -58,6 +58,9 @@ def check_totals(run: Run, together: Sequence[Together], found: Found) -> None:
             continue
         check = Check.REDUCTION if form.reduces else Check.TRANSFER
         holds = _holds(run, group, form)
+        result = (form.result, "")
+        if holds is False and is_on_its_way(run, [(call, result) for call in group.calls]):
+            holds = None
         found.count(check, is_known=holds is not None)
         if holds is False:
             found.violations += [
@@ -93,9 +96,11 @@ def _holds(run: Run, group: Together, form: _Form) -> bool | None:
 def _tensors(run: Run, group: Together, form: _Form, *, is_given: bool) -> list[Tensor]:
     found = []
     for call in group.calls:
-        place = (form.given if is_given else form.result, "")
-        leaf = (call.before if is_given else call.after).get(place)
-        one = None if leaf is None else run.tensor((call.node, leaf.ordinal))
+        one = (
+            given_to(run, call, (form.given, ""))
+            if is_given
+            else left_by(run, call, (form.result, ""))
+        )
         if one is not None and one.elements:
             found.append(one)
     return found

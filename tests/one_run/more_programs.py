@@ -136,6 +136,19 @@ def compressed(rank: int, path: str) -> None:
     train(rank, path, nothing, model, optimizer=lambda own: torch.optim.Adam(own, foreach=True))
 
 
+def made_together(rank: int, path: str) -> None:
+    """Reductions that are gathered and made together when the last was asked for."""
+
+    def reduce(model: nn.Module) -> None:
+        with dist._coalescing_manager():  # type: ignore[attr-defined]
+            for gradient in gradients(model):
+                dist.all_reduce(gradient)
+        for gradient in gradients(model):
+            gradient.div_(WORLD)
+
+    train(rank, path, reduce)
+
+
 def as_a_barrier(rank: int, path: str) -> None:
     """A sum of ones that serves to wait, over and over, and lengths that are not learnt."""
     ones = torch.ones(4)
@@ -317,6 +330,7 @@ MORE: dict[str, Program] = {
         experts,
         one_that_reports,
         compressed,
+        made_together,
         as_a_barrier,
         stochastic_depth,
         split_sequence,
