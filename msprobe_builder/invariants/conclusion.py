@@ -35,8 +35,10 @@ def rule(all_ranks: AllRanks, checked: Counter[Check], unchecked: Counter[Check]
             one.explain(fact("from_step", step=min(strong)))
     standing = sorted((one for one in accused if one.strength), key=_first)
     said, rest = told(checked, {}), told({}, unchecked)
-    holds = (*said, fact("held.rest"), *rest) if said else (fact("held.nothing"), *rest)
-    clean = CLEAN if any(checked.values()) else UNDECIDED
+    clean = CLEAN if sum(checked.values()) >= sum(unchecked.values()) else UNDECIDED
+    holds = (*said, fact("held.rest"), *rest)
+    if clean == UNDECIDED:
+        holds = (fact("held.little") if said else fact("held.nothing"), *said, *rest)
     for place in all_ranks.places:
         own = [one for one in standing if (one.step, one.rank) == (place.step, place.rank)]
         place.conclusion, place.said = accuse_called(own[0], None) if own else (clean, holds)

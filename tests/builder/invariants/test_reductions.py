@@ -74,6 +74,17 @@ def test_without_sketches_only_extremes_are_checked(tmp_path: Path) -> None:
     assert counts_of(verdict, "not_held") == {"reductions": each}
 
 
+def test_where_little_was_checked_nothing_is_called_clean(tmp_path: Path) -> None:
+    ranks = all_reduces(types=["float32"])
+    for calls in ranks:
+        for place, op in enumerate(OPERATIONS * len(SHAPES)):
+            if op == "MIN":
+                del calls[f"Distributed.all_reduce.{place}.forward"]
+    verdict = verdict_of(tmp_path, ranks, has_sketches=False)
+    assert verdict.conclusion == "undecided"
+    assert [one.code for one in verdict.said] == ["held.little", "held", "not_held"]
+
+
 @pytest.mark.parametrize(
     ("times", "said"),
     [
