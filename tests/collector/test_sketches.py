@@ -25,6 +25,7 @@ from msprobe_builder.sketch.layout import NAME, PLACE, ROW
 from msprobe_collector import PrecisionDebugger
 from msprobe_collector.config.settings import parse_config
 from msprobe_collector.errors import CollectorError
+from msprobe_collector.record.array_sketches import ArraySketches
 from msprobe_collector.record.sketches import Sketches
 from msprobe_collector.unseen import unseen
 from tests.cases import tried_first
@@ -314,3 +315,18 @@ def test_a_step_goes_on_numbering_and_the_next_begins_at_zero(tmp_path: Path) ->
         _, rows = read(dump)
         inputs = [rows[n, Place.INPUT, 0]["numbers"][0] for n in range(len(dump.data))]
         assert inputs == wanted
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.bool])
+@pytest.mark.parametrize("shape", [(), (7,), (64, 33), (3, 130, 70)])
+def test_arrays_have_the_sketch_of_tensors(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    """What MindSpore records meets what torch does."""
+    torch.manual_seed(3)
+    tensor = (10 * torch.randn(shape)).to(dtype)
+    arrays, tensors = ArraySketches(), Sketches()
+    assert arrays.add(tensor.numpy()) == arrays.add(tensor.numpy().copy()) == 0
+    with unseen():
+        tensors.add(tensor, None)
+    [own], [other] = arrays.take(), tensors.take()
+    size = np.linalg.norm(as_array(tensor))
+    np.testing.assert_allclose(own["numbers"], other["numbers"], rtol=0, atol=2e-6 * float(size))

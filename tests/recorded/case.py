@@ -51,7 +51,7 @@ class RecordedCase:
     facts: Mapping[str, Any]
     dumps: str | None = None
     npu: Side = "npu"
-    bench: Side = "bench"
+    bench: Side | None = "bench"  # None: one run is looked at alone
     noise: Side | None = None
     tensors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     compare: Mapping[str, Any] = field(default_factory=dict)
