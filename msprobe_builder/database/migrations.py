@@ -105,6 +105,7 @@ STEPS = (
         "Facts instead of sentences.",
         renamed=(("suspect", "heirs", "followers"),),
     ),
+    Step(12, "What one run is checked by.", tables=("evidence",)),
 )
 # Versions that files outside this repository may have: a file of each lies in tests/data.
 RELEASED = (1,)

@@ -218,6 +218,19 @@ CREATE TABLE communication (
     PRIMARY KEY (node_id, partner_id, role)
 ) WITHOUT ROWID;
 
+-- Of a run without a reference: the tensors by which its ranks are checked, and who made them.
+CREATE TABLE evidence (
+    node_id       INTEGER NOT NULL REFERENCES node,
+    ordinal       INTEGER NOT NULL,
+    numbers       BLOB,    -- of its sketch: 64 of float32, little-endian; NULL without one
+    left_out      INTEGER, -- NaN and infinities that the sketch leaves out
+    maker         INTEGER, -- 1 a call, 2 parameter, 3 buffer, 4 gradient, 5 outside; NULL not known
+    maker_id      INTEGER REFERENCES node,
+    maker_ordinal INTEGER, -- the tensor that the call put out or wrote to
+    maker_name_id INTEGER REFERENCES text (text_id), -- of the parameter, buffer or gradient
+    PRIMARY KEY (node_id, ordinal)
+) WITHOUT ROWID;
+
 -- The parameter that made a node overflow.
 CREATE TABLE overflow_parameter (
     node_id INTEGER NOT NULL REFERENCES node,

@@ -28,7 +28,7 @@ def recorded_origins(
     ``by_argument`` says that the table shows gradients by argument where the dump has them.
     """
     size = len(table)
-    place = _Places(tree, table)
+    place = Places(tree, table)
     rows = _shown(flow.rows, by_argument=by_argument)
     here = place.of(rows["record"], rows["section"], rows["position"])
     rows, here = rows[here >= 0], here[here >= 0]
@@ -57,7 +57,13 @@ def recorded_origins(
     settled[here] = is_sum | (is_certain & by_record & (maker >= 0)) | (is_one & _is_named(rows))
     hands_on = np.zeros(size, dtype=bool)
     hands_on[here] = rows["marks"] & Mark.SAME > 0
-    return Origins(same, row_of_maker, settled, hands_on | _of_inputs(table, same))
+    kind = np.zeros(size, dtype=np.uint8)
+    kind[here] = rows["kind"]
+    name = np.full(size, -1, dtype=np.int32)
+    by_name = is_one & _is_named(rows)
+    name[here[by_name]] = rows["maker"][by_name]
+    hands_on |= _of_inputs(table, same)
+    return Origins(same, row_of_maker, settled, hands_on, kind, name, flow.names)
 
 
 def _shown(rows: NDArray[Any], *, by_argument: bool) -> NDArray[Any]:
@@ -120,7 +126,7 @@ def _of_inputs(table: ParameterTable, same: Int) -> NDArray[np.bool_]:
     return np.asarray(known & (table.section == Section.OUTPUT) & np.isin(both, given))
 
 
-class _Places:
+class Places:
     """Rows of a table by record, section and position among the tensors there."""
 
     def __init__(self, tree: Tree, table: ParameterTable) -> None:

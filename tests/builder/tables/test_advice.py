@@ -11,10 +11,13 @@ from msprobe_builder.command.main import main
 from msprobe_builder.facts.wording import tell
 from msprobe_builder.tables.export import TableOptions, export_tables
 from tests.builder.small_dumps import forward, tensor, write_dump
+from tests.cases import REPEATED, tried_first
 from tests.conftest import BuildDatabase
 
 
-@pytest.mark.parametrize("run", ["llama_tensor_wrong_attention_scale", "llama_tensor"])
+@pytest.mark.parametrize(
+    "run", tried_first(["llama_tensor_wrong_attention_scale", "llama_tensor"], 1, REPEATED)
+)
 def test_advice_agrees_with_the_verdict(
     run: str, dumps: Path, build_database: BuildDatabase, tmp_path: Path
 ) -> None:
