@@ -228,9 +228,10 @@ def _parts(finding: Finding, colours: dict[str, str]) -> tuple[str, str]:
     head = ["section", "parameter", "dtype", "shape", *STATISTICS, *reference]
     measured = [_metrics(row) for row in finding.rows]
     metrics = [name for name in _METRICS if any(one.get(name) is not None for one in measured)]
+    said = [tell(decode(one.comparison.note if one.comparison else "")) for one in finding.rows]
     rows: list[Sequence[Cell]] = [
-        (*_tensor_cells(row), *(one.get(name) for name in metrics))
-        for row, one in zip(finding.rows, measured, strict=True)
+        (*_tensor_cells(row), *(one.get(name) for name in metrics), *([note] if any(said) else []))
+        for row, one, note in zip(finding.rows, measured, said, strict=True)
     ]
     path = " › ".join(_escape(name) for name in (*node.path, node.name))
     matched = _escape(finding.partner or _without_partner(finding))
@@ -241,7 +242,7 @@ def _parts(finding: Finding, colours: dict[str, str]) -> tuple[str, str]:
     ]
     differing = _table(("argument", "debug", "reference"), arguments) if arguments else ""
     stack = "\n".join(_frame(frame) for frame in node.stack)
-    titles = [*head, *map(metric_words, metrics)]
+    titles = [*head, *map(metric_words, metrics), *(["note"] if any(said) else [])]
     return summary, (
         f"<p><code>{path}</code></p>"
         f'<p class="soft">reference: <code>{matched}</code></p>{differing}'

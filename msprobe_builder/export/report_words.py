@@ -39,6 +39,9 @@ _METRICS = {
     "max_elementwise_relative_err": "max rel. error of an element",
     "one_thousandth_ratio": "within 1 ‰",
     "five_thousandths_ratio": "within 5 ‰",
+    "relative_difference": "relative difference",
+    "factor_share": "share of a factor",
+    "offset_share": "share of an offset",
     "md5_equal": "checksum equal",
     "error": "contribution",
 }

@@ -79,6 +79,36 @@ def slice_length(length: int) -> int:
     return part if part <= PERIOD else -(-part // PERIOD) * PERIOD
 
 
+def slices_in(length: int) -> int:
+    """How many slices of ``length`` rows or columns are not empty."""
+    return -(-length // slice_length(length)) if length else 0
+
+
+def slices_of_ones(grid: Grid) -> npt.NDArray[np.float64]:
+    """The sums by slices of a tensor of nothing but 1, (2 * SLICES,), without making one."""
+    result = np.zeros(2 * SLICES)
+    for first, bits, length, part, across in (
+        (0, _ROW_BITS, grid.rows, grid.row_slice, _sum_of_signs(_COLUMN_BITS, grid.columns)),
+        (
+            SLICES,
+            _COLUMN_BITS,
+            grid.columns,
+            grid.column_slice,
+            _sum_of_signs(_ROW_BITS, grid.rows),
+        ),
+    ):
+        for place in range(slices_in(length)):
+            own = min(part, length - place * part)
+            result[first + place] = _sum_of_signs(bits, own) * across
+    return result
+
+
+def _sum_of_signs(bits: int, length: int) -> int:
+    """Of the first ``length`` of periodic signs."""
+    periods, rest = divmod(length, PERIOD)
+    return 2 * (periods * bits.bit_count() + (bits & (1 << rest) - 1).bit_count()) - length
+
+
 def row_signs(length: int) -> npt.NDArray[np.int8]:
     """r: the signs of the first ``length`` rows, of all or of a slice."""
     return _periodic(_ROW_BITS, length)

@@ -25,6 +25,7 @@ from tests.recorded.judge import database_of, facts_of
 WRITTEN = ("conclusion", "first", "strong")
 _NOT_WRITTEN = ("direction", "said")  # the name of the node says it, and the cause most of it
 _READ = ("dump.json", "construct.json", "stack.json")
+_BINARY = ("sketch.bin", "flow.bin")
 _PATH = re.compile(r"File (/[^,\n]+),")
 
 
@@ -108,6 +109,9 @@ def copy(dump: Path, to: Path, places: set[Path] | None) -> None:
                 text = (folder / file).read_text(encoding="utf-8")
                 short = _PATH.sub(_short, text) if file == "stack.json" else text
                 (to / place / file).write_text(short, encoding="utf-8")
+        for file in _BINARY:
+            if (folder / file).exists():
+                shutil.copyfile(folder / file, to / place / file)
         if (folder / "dump_tensor_data").exists():
             shutil.copytree(folder / "dump_tensor_data", to / place / "dump_tensor_data")
 

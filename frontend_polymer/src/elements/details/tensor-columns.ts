@@ -61,14 +61,15 @@ const METRICS: readonly Metric[] = ComparisonSchema.fields
   .map(({ localName, name }) => ({
     field: localName as NumericField,
     name: name as keyof Texts['metrics'],
-    style: name.endsWith('_relative_err')
-      ? ('percent' as const)
-      : name.endsWith('_ratio')
-        ? ('share' as const)
-        : ('number' as const),
+    style: styleOf(name),
     isDifference: name.endsWith('_diff'),
   }))
   .sort((one, other) => Number(one.isDifference) - Number(other.isDifference));
+
+function styleOf(name: string): Metric['style'] {
+  if (name.endsWith('_relative_err') || name === 'relative_difference') return 'percent';
+  return name.endsWith('_ratio') || name.endsWith('_share') ? 'share' : 'number';
+}
 
 /**
  * The columns that hold anything in these rows, in the order of the table. The bands are
