@@ -46,7 +46,7 @@ PARTS_MAY_IMPORT = {
         "metrics": "facts base dump graph link match operators sketch",
         "overflow": "base dump graph metrics operators",
         "verdict": "facts base dump graph match merge metrics operators",
-        "database": "facts base dump files graph link match metrics operators sketch verdict",
+        "database": "facts base dump files graph link match metrics operators verdict",
         "rematch": "base database dump graph match metrics",
         "trend": "base database dump",
         "export": "facts base database dump graph match metrics",

@@ -30,6 +30,7 @@ TENSOR_METRICS = (
 # What sketches estimate and tensors tell exactly.
 SKETCH_METRICS = ("cosine", "relative_difference", "factor_share", "offset_share")
 METRICS = STATISTIC_METRICS + TENSOR_METRICS + SKETCH_METRICS[1:]
+SLICES = 16  # of the rows of a tensor, and of its columns, in ``slices`` of comparisons
 
 
 class Disagreement(IntEnum):

@@ -240,7 +240,7 @@ def _with_sketches(
     return StatisticsErrors(statistics.is_open & ~relative.known, worst)
 
 
-_NOT_OK = next(band.low for band in PROFILES[Task.STATISTICS] if band.grade is Grade.SLIGHT)
+_NOT_OK = next(band.low or 0.0 for band in PROFILES[Task.STATISTICS] if band.grade is Grade.SLIGHT)
 
 
 def _relative(distance: Metric, bench: ParameterTable, pairs: Pairs) -> dict[str, Metric]:

@@ -7,16 +7,16 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.base.codes import SKETCH_METRICS
+from msprobe_builder.base.codes import SKETCH_METRICS, SLICES
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.shapes import parse_numbers
 from msprobe_builder.facts.fact import Facts, fact
-from msprobe_builder.graph.floating import SINGLE, epsilons, is_boolean, is_complex
+from msprobe_builder.graph.floating import epsilons, is_boolean, is_complex
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Apart, Metric
 from msprobe_builder.metrics.pairing import Pairs
 from msprobe_builder.metrics.where import Shape, where_words
-from msprobe_builder.sketch.definition import FLAT, SLICES
+from msprobe_builder.sketch.definition import FLAT
 from msprobe_builder.sketch.estimates import Estimates, Layouts, estimates, layouts_of, moved_slices
 
 Float = NDArray[np.float64]
@@ -25,8 +25,9 @@ Bool = NDArray[np.bool_]
 
 _BLOCK = 1 << 12  # pairs at a time
 _NORM = 3
-_BEYOND = 4.0  # times the rounding of a type: no rounding of single elements comes to that
-_SUMS = 8.0  # what is summed in single precision is rounded at every step
+_BEYOND = 8.0  # times the rounding of a type: no rounding of many calls comes to that
+_LEAST_BEYOND = 1e-4  # of single precision and finer types, which sketches sum as single
+_USUAL = 0.95  # of the pairs are of types that are no coarser than those which count for all
 _MERE = 0.99  # share of a difference that is said to be nothing but a factor or an offset
 _OTHER = 8.0  # times: a sketch whose length is so far from the norm is that of another tensor
 _LEAST = 1e-30  # norms below leave the range of single precision when they are squared
@@ -36,10 +37,15 @@ _LARGEST = 1 << 48  # elements
 def beyond_rounding(
     npu: ParameterTable, bench: ParameterTable, pairs: Pairs, texts: Texts
 ) -> Float:
-    """Of each pair the relative difference that no rounding of the coarser type comes to."""
-    left = epsilons(npu.dtype_id, texts)[pairs.npu]
-    right = epsilons(bench.dtype_id, texts)[pairs.bench]
-    return np.asarray(_BEYOND * np.fmax(np.fmax(left, right), _SUMS * SINGLE))
+    """Of each pair the relative difference that no rounding comes to.
+
+    Where half precision is in use all over, what is single was mostly made of it.
+    """
+    units = np.fmax(
+        epsilons(npu.dtype_id, texts)[pairs.npu], epsilons(bench.dtype_id, texts)[pairs.bench]
+    )
+    usual = float(np.quantile(units, _USUAL)) if len(units) else 0.0
+    return np.asarray(np.fmax(_BEYOND * np.fmax(units, usual), _LEAST_BEYOND))
 
 
 def compare_sketches(
@@ -149,8 +155,8 @@ def _said(
     """What is said of some pairs, by place in ``which``; those that differ alike at once."""
     factor = np.where(found.factor_share[which] > _MERE, found.factor[which], np.nan)
     offset = np.where(found.offset_share[which] > _MERE, found.offset[which], np.nan)
-    columns = [layout, found.rows[which], found.columns[which]]
-    keys = np.column_stack([*(one.astype(np.int64) for one in columns), moved])
+    masks = found.rows[which].astype(np.int64), found.columns[which].astype(np.int64)
+    keys = np.column_stack([layout, *masks, moved])
     keys, number = np.unique(keys, axis=0, return_inverse=True)
     words = [
         where_words(shapes[place], rows, columns, sources[:SLICES], sources[SLICES:])

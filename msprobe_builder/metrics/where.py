@@ -88,8 +88,8 @@ def _only(axis: _Axis, slices: list[int]) -> Fact:
     if told:
         _, dimension, own = min(told)
         return _span(axis, dimension, _joined((one, one + 1) for one in sorted(own)))
-    dimension = axis.dimensions[0] if len(axis.dimensions) == 1 else None
-    return _span(axis, dimension, _joined(bounds))
+    only = axis.dimensions[0] if len(axis.dimensions) == 1 else None
+    return _span(axis, only, _joined(bounds))
 
 
 def _indices(bounds: Iterable[tuple[int, int]], stride: int, size: int) -> set[int]:

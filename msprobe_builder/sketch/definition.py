@@ -14,9 +14,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from msprobe_builder.base.codes import SLICES
+
 Numbers: TypeAlias = "npt.NDArray[np.float32]"
 
-FLAT, SLICES = 32, 16
+FLAT = 32
 NUMBERS = FLAT + 2 * SLICES  # of a sketch: flat, rows, columns
 DEEP = FLAT // 2  # sums of each of the two planes
 PERIOD = 64  # of the signs of rows and columns, so that shards cut at its multiples add up

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from msprobe_builder.sketch.definition import FLAT, SLICES, grid_of, slices_in, slices_of_ones
+from msprobe_builder.base.codes import SLICES
+from msprobe_builder.sketch.definition import FLAT, grid_of, slices_in, slices_of_ones
 
 Floats: TypeAlias = "npt.NDArray[np.float64]"
 Ints: TypeAlias = "npt.NDArray[np.int64]"
@@ -94,20 +95,21 @@ def estimates(
         flat = difference[:, :FLAT]
         distance = np.linalg.norm(flat, axis=1)
         relative = np.where(distance == 0, 0.0, distance / norms)
+        relative = np.where(np.isfinite(distance), relative, np.nan)
         numbers = np.minimum(layouts.sizes, FLAT)
         factor, factor_share = _explained(flat, other[:, :FLAT], numbers)
         numbers = np.minimum(layouts.sizes, layouts.slices.sum(0))
         offset, offset_share = _explained(difference[:, FLAT:], layouts.ones, numbers)
         least = ROUNDING * norms
         parts = [difference[:, part] for part in _PARTS]
-        masks = [
+        rows, columns = (
             _differing(one, least, counts)
             for one, counts in zip(parts, layouts.slices, strict=True)
-        ]
+        )
         shares = np.concatenate([_shares(one) for one in parts], axis=1)
         cosine = _cosine(mine[:, :FLAT], other[:, :FLAT], our_norms, norms, distance)
     return Estimates(
-        relative, cosine, factor_share, offset_share, 1.0 + factor, offset, *masks, shares
+        relative, cosine, factor_share, offset_share, 1.0 + factor, offset, rows, columns, shares
     )
 
 
@@ -157,7 +159,7 @@ def _shares(difference: Floats) -> Bytes:
     squares = difference**2
     total = squares.sum(1, keepdims=True)
     shares = np.where((total > 0) & np.isfinite(total), squares / total, 0.0)
-    return np.rint(255 * shares).astype(np.uint8)
+    return np.asarray(np.rint(255 * shares), dtype=np.uint8)
 
 
 def _differing(difference: Floats, least: Floats, counts: Ints) -> Masks:

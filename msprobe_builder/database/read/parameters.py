@@ -11,7 +11,7 @@ from itertools import repeat
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
-from msprobe_builder.base.codes import METRICS, STATISTICS
+from msprobe_builder.base.codes import METRICS, SLICES, STATISTICS
 from msprobe_builder.database.read.cells import (
     are_floats,
     flags,
@@ -21,7 +21,6 @@ from msprobe_builder.database.read.cells import (
     text,
     texts,
 )
-from msprobe_builder.sketch.definition import SLICES
 
 Key = tuple[int, int]  # node and ordinal
 _Record = TypeVar("_Record", bound=tuple[Any, ...])

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from msprobe_builder.base.codes import SLICES
 from msprobe_builder.sketch.definition import (
     NUMBERS,
-    SLICES,
     grid_of,
     sketch_of,
     slice_length,
@@ -50,11 +50,11 @@ def sketched(arrays: Sequence[Array]) -> Array:
 
 def told(ours: Sequence[Array], reference: Sequence[Array]) -> Estimates:
     """Of pairs of tensors, with the norms that a dump would hold."""
-    norms = [
+    norm, other = (
         np.array([np.linalg.norm(one.astype(float)) for one in side]) for side in (ours, reference)
-    ]
+    )
     layouts = layouts_of([one.shape for one in reference])
-    return estimates(sketched(ours), sketched(reference), *norms, layouts)
+    return estimates(sketched(ours), sketched(reference), norm, other, layouts)
 
 
 def moved(ours: Array, reference: Array) -> Array:
@@ -252,8 +252,9 @@ def test_numbers_of_any_kind_give_no_error_and_touch_no_other_pair(bad: float) -
     alone = estimates(
         rows[[0, 2]], there[[0, 2]], norms[[0, 2]], np.ones(2), layouts.of(np.arange(2))
     )
-    for field, one in zip(found, alone, strict=True):
-        assert np.array_equal(field[[0, 2]], one, equal_nan=field.dtype.kind == "f")
+    for name in Estimates._fields:
+        field, one = getattr(found, name), getattr(alone, name)
+        assert np.array_equal(field[[0, 2]], one, equal_nan=field.dtype.kind == "f"), name
     assert not found.relative[1] <= 1e30
 
 
