@@ -174,15 +174,23 @@ def _along(axis: _Axis, moved: Mapping[int, int]) -> tuple[int | None, dict[int,
 
 
 def _runs(moves: Mapping[int, int], width: int) -> list[Run]:
-    """Neighbours that moved alike."""
+    """Neighbours that moved alike, and what lies between such."""
     runs: list[Run] = []
     for own, there in sorted(moves.items()):
         offset = there - own
-        if runs and runs[-1][1:] == (own, offset):
+        if runs and runs[-1][2] == offset and _may_have_moved(runs[-1], own, moves):
             runs[-1] = runs[-1][0], own + width, offset
         else:
             runs.append((own, own + width, offset))
     return runs
+
+
+def _may_have_moved(run: Run, own: int, moves: Mapping[int, int]) -> bool:
+    """Whether what lies between neighbours moved with them: a slice may look alike by chance."""
+    first, end, offset = run
+    between = range(end, own)
+    is_little = own - end <= end - first
+    return is_little and not any(one in moves or one + offset in moves for one in between)
 
 
 def _are_exchanged(one: Run, other: Run) -> bool:

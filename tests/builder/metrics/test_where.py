@@ -51,6 +51,7 @@ def test_where_alone_tensors_differ(
 MOVED: list[tuple[tuple[int, ...], Moves, Moves, str]] = [
     ((512, 64), {1: 2, 2: 1}, {}, "rows 32–63 and 64–95 exchanged"),
     ((512, 64), {1: 3, 2: 4, 3: 1, 4: 2}, {}, "rows 32–95 and 96–159 exchanged"),
+    ((32, 64), {4: 8, 6: 10, 7: 11, 8: 4, 10: 6, 11: 7}, {}, "rows 8–15 and 16–23 exchanged"),
     ((512, 64), {}, {0: 15, 15: 0}, "columns 0–3 and 60–63 exchanged"),
     ((2, 4, 16, 8), {2: 4, 3: 5, 4: 2, 5: 3, 10: 12, 11: 13, 12: 10, 13: 11}, {},
      "indices 1 and 2 of dimension 1 exchanged"),

@@ -27,6 +27,20 @@ export const tensorsEn = {
     overflows: 'Overflows',
     caption: 'Tensors of the selected node: debug, reference and error side by side',
   },
+  where: {
+    title: 'Where the tensors differ',
+    show: 'Show where the tensors differ',
+    legend: 'Darker cells and longer bars hold more of the difference.',
+    rows: (length: number) => (length === 1 ? '1 row' : `${length.toLocaleString('en')} rows`),
+    columns: (length: number) =>
+      length === 1 ? '1 column' : `${length.toLocaleString('en')} columns`,
+    row: (first: number, last: number) =>
+      first === last ? `Row ${first}` : `Rows ${first}–${last}`,
+    column: (first: number, last: number) =>
+      first === last ? `Column ${first}` : `Columns ${first}–${last}`,
+    share: (slice: string, share: string) => `${slice}: ${share} of the difference`,
+    most: (slice: string, share: string) => `most in ${slice}, ${share} of the difference`,
+  },
   statisticHints: {
     max: 'Largest element',
     min: 'Smallest element',

@@ -28,6 +28,17 @@ export const tensorsZh: typeof tensorsEn = {
     overflows: '溢出',
     caption: '所选节点的张量：调试侧、标杆侧与误差并列',
   },
+  where: {
+    title: '何处不同',
+    show: '显示何处不同',
+    legend: '颜色越深、条越长，差异越集中。',
+    rows: (length) => `${length.toLocaleString('zh')} 行`,
+    columns: (length) => `${length.toLocaleString('zh')} 列`,
+    row: (first, last) => (first === last ? `第 ${first} 行` : `第 ${first}–${last} 行`),
+    column: (first, last) => (first === last ? `第 ${first} 列` : `第 ${first}–${last} 列`),
+    share: (slice, share) => `${slice}：占差异的 ${share}`,
+    most: (slice, share) => `最多在 ${slice}，占差异的 ${share}`,
+  },
   statisticHints: {
     max: '最大的元素',
     min: '最小的元素',
