@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.codes import SKETCH_METRICS, SLICES
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.shapes import parse_numbers
-from msprobe_builder.facts.fact import Facts, fact
+from msprobe_builder.facts.fact import Fact, Facts, fact
 from msprobe_builder.graph.floating import epsilons, is_boolean, is_complex
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Apart, Metric
@@ -66,8 +67,13 @@ def compare_sketches(
     layout, shapes, layouts = _layouts(npu, bench, pairs, texts)
     mine, theirs = npu.sketched.row[pairs.npu], bench.sketched.row[pairs.bench]
     told = np.flatnonzero((mine >= 0) & (theirs >= 0) & (layout >= 0))
-    for first in range(0, len(told), _BLOCK):
-        at = told[first : first + _BLOCK]
+    # Many records show one tensor, which has one row on each side.
+    keys = mine[told] * (theirs.max(initial=0) + 1) + theirs[told]
+    keys = keys * max(1, len(shapes)) + layout[told]
+    _, once, again = np.unique(keys, return_index=True, return_inverse=True)
+    once = told[once]
+    for first in range(0, len(once), _BLOCK):
+        at = once[first : first + _BLOCK]
         ours = npu.sketched.sketches.rows(mine[at])
         reference = bench.sketched.sketches.rows(theirs[at])
         norm, other = (
@@ -88,6 +94,14 @@ def compare_sketches(
         moved = moved_slices(ours[off], reference[off], other[off], layouts.of(layout[at[off]]))
         said = _said(found, off, layout[at[off]], moved, shapes)
         apart.said.update((int(at[off[place]]), facts) for place, facts in said.items())
+    shown = once[again]
+    for column in (foreign, known, apart.slices):
+        column[told] = column[shown]
+    values[:, told] = values[:, shown]
+    if apart.said:
+        for place, source in zip(told.tolist(), shown.tolist(), strict=True):
+            if source in apart.said:
+                apart.said[place] = apart.said[source]
     metrics = {name: Metric(row, known) for name, row in zip(SKETCH_METRICS, values, strict=True)}
     for name in _SHARES:
         metrics[name] = Metric(metrics[name].value, known & ~np.isnan(metrics[name].value))
@@ -155,17 +169,22 @@ def _said(
     """What is said of some pairs, by place in ``which``; those that differ alike at once."""
     factor = np.where(found.factor_share[which] > _MERE, found.factor[which], np.nan)
     offset = np.where(found.offset_share[which] > _MERE, found.offset[which], np.nan)
-    masks = found.rows[which].astype(np.int64), found.columns[which].astype(np.int64)
-    keys = np.column_stack([layout, *masks, moved])
-    keys, number = np.unique(keys, axis=0, return_inverse=True)
-    words = [
-        where_words(shapes[place], rows, columns, sources[:SLICES], sources[SLICES:])
-        for place, rows, columns, *sources in keys.tolist()
-    ]
+    masks = found.rows[which], found.columns[which]
+    has_words = (moved >= 0).any(1) | ((masks[0] | masks[1]) > 0)
+    told = np.flatnonzero(has_words | ~np.isnan(factor) | ~np.isnan(offset))
+    words: dict[bytes, Sequence[Fact]] = {}
     said: dict[int, Facts] = {}
-    ways = zip(number.ravel().tolist(), factor.tolist(), offset.tolist(), strict=True)
-    for place, (own, times, plus) in enumerate(ways):
-        facts = words[own]
+    columns = (layout, *masks, factor, offset)
+    for place, *own, times, plus in zip(
+        told.tolist(), *(one[told].tolist() for one in columns), strict=True
+    ):
+        sources = moved[place]
+        key = repr(own).encode() + sources.tobytes()
+        if key not in words:
+            shape, rows, across = shapes[own[0]], own[1], own[2]
+            parts = sources[:SLICES].tolist(), sources[SLICES:].tolist()
+            words[key] = where_words(shape, rows, across, *parts)
+        facts = words[key]
         if not facts and times == times:
             facts = [fact("where.factor", times=float(f"{times:.4g}"))]
         elif not facts and plus == plus:

@@ -29,7 +29,7 @@ _CHANCE = 1e-4
 _MOST_LEFT = 0.1  # of the squares of a difference, to slices that are not named
 # Of the norm: what float32 sums of equal numbers may differ by where they are added otherwise.
 ROUNDING = 2e-6
-_LITTLE = 0.05  # of the largest difference of a slice: less is no other slice
+_LITTLE = 0.02  # of the largest difference of a slice: less is no other slice
 # How near two slices are that are one, of how much they differ in place, by how many do: all find
 # another by chance once in a hundred thousand.
 _NEAR = np.array([0, 0, 0.01, 0.03, 0.05, 0.07] + [0.1] * (SLICES - 5))
@@ -226,60 +226,64 @@ def _moved(ours: Floats, reference: Floats, least: Floats, counts: Ints) -> Slic
     result = np.full(ours.shape, NOWHERE, dtype=np.int8)
     is_there = np.arange(SLICES) < counts[:, None]
     apart = np.where(is_there, np.abs(ours - reference), 0.0)
-    limit = np.fmax(least, _LITTLE * apart.max(1))
-    differs = apart > limit[:, None]
-    several = np.flatnonzero(differs.sum(1) > 1)
-    for first in range(0, len(several), _AT_ONCE):
-        at = several[first : first + _AT_ONCE]
-        own = differs[at]
-        size = np.sqrt(np.where(own, apart[at] ** 2, 0.0).sum(1) / own.sum(1))
-        gaps = np.abs(ours[at][:, :, None] - reference[at][:, None, :])
-        shifted = _shifted(gaps, own, size, least[at], counts[at])
-        exchanged = _exchanged(gaps, own, size, least[at])
-        result[at] = np.where((shifted >= 0).any(1, keepdims=True), shifted, exchanged)
+    most = apart.max(1)
+    differs = apart > np.fmax(least, _LITTLE * most)[:, None]
+    at = np.flatnonzero(differs.sum(1) > 1)
+    ours, reference, differs, most = ours[at], reference[at], differs[at], most[at]
+    counts, least = counts[at], least[at]
+    size = np.sqrt(np.where(differs, apart[at] ** 2, 0.0).sum(1) / differs.sum(1))
+    near = np.fmax(least, _NEAR[differs.sum(1)] * size)
+    found = _with_edge(ours, reference, differs, size, least, counts)
+    # Of numbers that are the same in another order the smallest is the smallest, and so on.
+    order, there = (np.argsort(np.where(differs, one, np.inf), 1) for one in (ours, reference))
+    gaps = np.take_along_axis(ours, order, 1) - np.take_along_axis(reference, there, 1)
+    worst = np.where(np.arange(SLICES) < differs.sum(1)[:, None], np.abs(gaps), 0.0).max(1)
+    few = np.flatnonzero(worst <= near + _LITTLE * most)
+    sources = np.full((len(few), SLICES), NOWHERE)
+    np.put_along_axis(sources, order[few], there[few], 1)
+    sources = np.where(differs[few], sources, NOWHERE)
+    round_ = _all_round(ours[few], reference[few], sources, near[few], counts[few])
+    is_order = (worst[few] <= near[few])[:, None]
+    exchanged = np.where(is_order & (sources != np.arange(SLICES)), sources, NOWHERE)
+    found[few] = np.where((round_ >= 0).any(1, keepdims=True), round_, exchanged)
+    result[at] = found
     return result
 
 
-_AT_ONCE = 1 << 11  # pairs: 256 gaps each stay near the processor
+def _all_round(
+    ours: Floats, reference: Floats, sources: Ints, near: Floats, counts: Ints
+) -> Slices:
+    """The same of a shift in which what falls out at one end comes in at the other."""
+    place = np.arange(SLICES)
+    by = np.where(sources >= 0, (place - sources) % counts[:, None], NOWHERE)
+    usual = (by[:, :, None] == place).sum(1).argmax(1)
+    shifted = (place - usual[:, None]) % counts[:, None]
+    gaps = np.abs(ours - np.take_along_axis(reference, shifted, 1))
+    is_there = place < counts[:, None]
+    is_so = ((gaps <= near[:, None]) | ~is_there).all(1) & (usual > 0)
+    is_so &= (sources >= 0).sum(1) >= _SURELY_SHIFTED
+    return np.where(is_so[:, None] & is_there, shifted, NOWHERE).astype(np.int8)
 
 
-def _exchanged(gaps: Floats, differs: Bools, size: Floats, least: Floats) -> Slices:
-    """The differing slice that each of them equals, of gaps (n, SLICES, SLICES); each once."""
-    near = np.fmax(least, _NEAR[differs.sum(1)] * size)
-    gaps = np.where(differs[:, None, :], gaps, np.inf)
-    best = gaps.argmin(2)
-    found = differs & (np.take_along_axis(gaps, best[:, :, None], 2)[:, :, 0] <= near[:, None])
-    targets = np.where(found, best, NOWHERE)
-    times = (targets[:, :, None] == np.arange(SLICES)).sum(1)
-    is_whole = (found == differs).all(1) & (times <= 1).all(1)
-    return np.where(is_whole[:, None], targets, NOWHERE).astype(np.int8)
-
-
-def _shifted(gaps: Floats, differs: Bools, size: Floats, least: Floats, counts: Ints) -> Slices:
-    """The same where all moved by as many slices; what came in at the edge need not be known."""
-    place, by = np.arange(SLICES), np.arange(1 - SLICES, SLICES)
-    source = place - by[:, None]  # (shifts, SLICES)
-    inside = (source >= 0) & (source < counts[:, None, None])
-    source = source % np.fmax(counts, 1)[:, None, None]  # (n, shifts, SLICES)
-    gap = np.take_along_axis(gaps.transpose(0, 2, 1), source, 1)
-    elsewhere = (source != place) & (place < counts[:, None, None])
-    elsewhere &= (np.abs(by) < counts[:, None])[:, :, None]
-
-    def chosen(moved: Bools) -> Slices:
-        kept = moved & differs[:, None, :]
-        count = kept.sum(2)
-        near = np.fmax(least[:, None], _NEAR[count] * size[:, None])[:, :, None]
-        is_so = ((gap <= near) | ~kept).all(2) & (count >= _SURELY_SHIFTED)
-        is_so &= differs.sum(1)[:, None] - count <= np.abs(by)
-        steps = np.where(is_so, np.abs(by), SLICES)
-        best = steps.argmin(1)[:, None, None]
-        found = np.take_along_axis(moved & (gap <= near), best, 1)[:, 0]
-        found &= (steps.min(1) < SLICES)[:, None]
-        there = np.take_along_axis(source, best, 1)[:, 0]
-        return np.where(found, there, NOWHERE).astype(np.int8)
-
-    round_, open_ = chosen(elsewhere), chosen(elsewhere & inside)
-    return np.where((round_ >= 0).any(1, keepdims=True), round_, open_)
+def _with_edge(
+    ours: Floats, reference: Floats, differs: Bools, size: Floats, least: Floats, counts: Ints
+) -> Slices:
+    """The same of a short shift, of which nobody knows what came in at the edge."""
+    result = np.full(ours.shape, NOWHERE, dtype=np.int8)
+    for by in (-3, 3, -2, 2, -1, 1):
+        own = slice(by, None) if by > 0 else slice(None, by)
+        theirs = slice(None, -by) if by > 0 else slice(-by, None)
+        is_there = (np.arange(SLICES)[own] < counts[:, None]) & (
+            np.arange(SLICES)[theirs] < counts[:, None]
+        )
+        kept = differs[:, own] & is_there
+        near = np.fmax(least, _NEAR[kept.sum(1)] * size)[:, None]
+        gaps = np.abs(ours[:, own] - reference[:, theirs])
+        is_so = ((gaps <= near) | ~kept).all(1) & (kept.sum(1) >= _SURELY_SHIFTED)
+        source = np.where(is_there & (gaps <= near), np.arange(SLICES)[theirs], NOWHERE)
+        result[is_so] = NOWHERE
+        result[is_so, own] = source[is_so]
+    return result
 
 
 def slices_of(mask: int) -> list[int]:

@@ -69,9 +69,18 @@ def insert_comparisons(
         if note_ids is not None:
             columns["note_id"] = note_ids[block]
         if slices is not None:
-            columns["slices"] = [row.tobytes() if row.any() else None for row in slices[block]]
+            columns["slices"] = _blobs(slices[block])
         require_columns(connection, table, columns)
         insert_rows(connection, f"{table} ({', '.join(columns)})", list(columns.values()))
+
+
+def _blobs(rows: NDArray[np.uint8]) -> list[bytes | None]:
+    """The bytes of each row, None of those without any but 0."""
+    content, width = rows.tobytes(), rows.shape[1]
+    return [
+        content[place * width : (place + 1) * width] if is_told else None
+        for place, is_told in enumerate(rows.any(axis=1).tolist())
+    ]
 
 
 def _note_ids(
