@@ -1,0 +1,235 @@
+"""The error that is expected of each tensor, from those of what it was made of.
+
+What a call is given is off by what was read of it, and by a share at least of what was expected of
+it, because readings agree by chance. That share makes the whole a contraction: a few sweeps over
+all calls at once settle it, whatever their order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.judge.conduct import PRODUCTS, REACH, SUMS, Conduct
+from msprobe_builder.judge.observations import WORST, Observations
+from msprobe_builder.judge.runs import Runs
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+
+_SWEEPS = 16
+_UNSEEN = 0.3  # of an expected error, the least that is taken for there, whatever was read
+_ROUNDED = 0.6  # of a rounding unit, what one operation loses
+_KEPT = 3.0  # of the error of what the forward call kept, what a gradient shows
+_CLIP = 10.0  # the largest amplification by cancellation that is believed
+_STEEPEST = 30.0
+_OF_MODULES = 4.0  # a module makes many calls
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Columns by npu row: ``latent`` what a tensor is off by, ``told`` what was expected of it.
+
+    NaN where nobody knows. ``is_whole`` says of outputs that all that went in is known.
+    """
+
+    latent: Float
+    told: Float
+    is_whole: Bool
+
+
+def propagate(runs: Runs, seen: Observations, does: Conduct, noise: Float) -> Expected:
+    """Errors of all rows; ``noise`` is what any call adds, by direction (forward, backward)."""
+    rows = _Rows.of(runs, seen, does)
+    table = runs.npu.table
+    latent = np.where(runs.discrete & (seen.size > 0), 1.0, np.minimum(seen.size, WORST))
+    told = np.full(len(table), np.nan)
+    unknown = np.isnan(seen.size)
+    own = _own_rounding(runs, rows, does, noise)
+    is_whole = np.ones(len(table), dtype=bool)
+    for _ in range(_SWEEPS):
+        before = latent.copy()
+        _take_in(runs, rows, seen, unknown, latent)
+        told, is_whole = _put_out(runs, rows, seen, does, latent, own)
+        free = does.free[table.node[rows.outputs]]
+        out = rows.outputs
+        expected = told[out]
+        settled = np.fmax(np.minimum(seen.size[out], WORST), _UNSEEN * np.minimum(expected, 1.0))
+        latent[out] = np.where(unknown[out], expected, np.where(free, seen.size[out], settled))
+        handed = rows.handed_on
+        made = runs.maker[handed]
+        latent[handed] = np.where(
+            unknown[handed], np.where(made >= 0, latent[made], np.nan), seen.size[handed]
+        )
+        chosen = out[runs.discrete[out]]
+        latent[chosen] = np.where(seen.size[chosen] > 0, 1.0, np.where(unknown[chosen], np.nan, 0.0))
+        if np.allclose(before, latent, 0.01, 0.0, equal_nan=True):
+            break
+    return Expected(latent, told, is_whole)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows by what they are to the calls that are judged."""
+
+    inputs: Int
+    outputs: Int  # of calls, and of modules in which nothing was recorded
+    handed_on: Int  # outputs of modules that calls inside have put out
+    judged: Bool  # nodes
+    pairs: tuple[Int, Int]  # an input and an output of one call
+
+    @staticmethod
+    def of(runs: Runs, seen: Observations, does: Conduct) -> _Rows:
+        calls, table = runs.npu.calls, runs.npu.table
+        judged = calls.is_api | (calls.is_module & ~runs.open)
+        given = runs.rows(Section.INPUT) | (runs.rows(Section.PARAMETERS) & ~runs.open[table.node])
+        given &= judged[table.node] | calls.is_module[table.node]
+        put_out = runs.rows(Section.OUTPUT)
+        inputs = np.flatnonzero(given)
+        return _Rows(
+            inputs,
+            np.flatnonzero(put_out & judged[table.node]),
+            np.flatnonzero(put_out & runs.open[table.node]),
+            judged,
+            (inputs, inputs),
+        )
+
+
+def _take_in(runs: Runs, rows: _Rows, seen: Observations, unknown: Bool, latent: Float) -> None:
+    """What calls are given: what was read, and a share of what their makers' outputs are off by."""
+    made = runs.maker[rows.inputs]
+    of_maker = np.where(made >= 0, latent[made], np.nan)
+    unseen = np.where(of_maker < 1, _UNSEEN * of_maker, 0.0)
+    read = np.fmax(np.minimum(seen.size[rows.inputs], WORST), np.nan_to_num(unseen))
+    chosen = runs.discrete[rows.inputs]
+    read = np.where(chosen, np.where(seen.size[rows.inputs] > 0, 1.0, 0.0), read)
+    latent[rows.inputs] = np.where(unknown[rows.inputs], of_maker, read)
+
+
+def _own_rounding(runs: Runs, rows: _Rows, does: Conduct, noise: Float) -> Float:
+    """What each output is off by though what went in agrees."""
+    table, out = runs.npu.table, rows.outputs
+    unit = runs.coarse if runs.is_mixed else runs.fine
+    floats = rows.inputs[~runs.discrete[rows.inputs]]
+    of_inputs = np.zeros(len(runs.npu.tree))
+    np.maximum.at(of_inputs, table.node[floats], unit[floats])
+    node = table.node[out]
+    result = unit[out]
+    if runs.is_mixed:  # products take their operands in the coarser type on one side
+        inner = (does.kind[node] == PRODUCTS) | runs.npu.calls.is_module[node] | runs.backward[node]
+        result = np.where(inner, np.maximum(result, of_inputs[node]), result)
+    return np.fmax(_ROUNDED * result, noise[runs.backward[node].astype(np.int64)])
+
+
+def _put_out(
+    runs: Runs, rows: _Rows, seen: Observations, does: Conduct, latent: Float, own: Float
+) -> tuple[Float, Bool]:
+    """What is expected of outputs, and where all that went in is known."""
+    table, size = runs.npu.table, len(runs.npu.tree)
+    inputs, out = rows.inputs, rows.outputs
+    at, node = table.node[inputs], table.node[out]
+    error = latent[inputs]
+    known = np.nan_to_num(error)
+
+    def total(values: Float) -> Float:
+        return np.sqrt(np.bincount(at, np.nan_to_num(values) ** 2, size))
+
+    def largest(values: Float, where: Int) -> Float:
+        found = np.zeros(size)
+        np.maximum.at(found, where, np.nan_to_num(values))
+        return found
+
+    relative = np.minimum(total(known), WORST)
+    absolute = total(known * seen.rms[inputs])
+    whole = total(known * seen.norm[inputs])
+    reach = largest(known * seen.peak[inputs], at)
+    with np.errstate(all="ignore"):
+        flat = 1 - (seen.mean[inputs] / seen.rms[inputs]) ** 2
+        around_mean = largest(known / np.sqrt(np.clip(flat, 1 / _CLIP**2, 1)), at)
+        amount = relative[node].copy()
+        kind = does.kind[node]
+
+        def at_least(where: Bool, other: Float) -> None:
+            amount[where] = np.fmax(amount, np.clip(np.nan_to_num(other), 0, WORST))[where]
+
+        at_least(kind == SUMS, absolute[node] / seen.rms[out])
+        at_least(does.adds_up[node] & ~does.averages[node], whole[node] / seen.norm[out])
+        at_least(kind == REACH, np.fmax(3 * relative[node], reach[node]))
+        at_least(kind == PRODUCTS, relative[node] * _cancelling(seen, rows, table.node, size)[out])
+        at_least(does.normalises[node], around_mean[node])
+        at_least(does.breaks[node], np.sqrt(relative[node]))
+        at_least(does.turns[node] & (relative[node] > 0), np.ones(len(out)))
+        steep = np.clip(seen.peak[out] / seen.rms[out], 1, _STEEPEST)
+        forward = ~runs.backward[node]
+        at_least(forward & (does.steep[node] > 1), relative[node] * np.nan_to_num(steep, nan=1.0))
+    amount[runs.npu.calls.is_module[node]] *= _OF_MODULES
+    result = np.hypot(does.gain[node] * amount, own)
+    _of_gradients(runs, rows, seen, does, latent, own, result)
+    full = np.full(len(table), np.nan)
+    full[out] = np.minimum(result, WORST)
+    unknown = np.bincount(at, np.isnan(error), size) > 0
+    return full, np.asarray(~unknown[table.node])
+
+
+def _cancelling(seen: Observations, rows: _Rows, node: Int, size: int) -> Float:
+    """By row the length of a product of operands without a common direction over its own."""
+    factors = np.zeros(size)
+    elements = np.zeros(size)
+    first = rows.inputs[seen.norm[rows.inputs] > 0]
+    # Of the two largest operands; a bias adds little.
+    order = first[np.lexsort((-seen.elements[first], node[first]))]
+    turn = np.arange(len(order)) - np.searchsorted(node[order], node[order])
+    for row_set in (order[turn == 0], order[turn == 1]):
+        factors[node[row_set]] += np.log(seen.norm[row_set])
+        elements[node[row_set]] += np.log(seen.elements[row_set])
+    pairs = np.zeros(size, dtype=bool)
+    pairs[node[order[turn == 1]]] = True
+    inner = (elements[node] - np.log(seen.elements)) / 4  # √√(nₐ·n_b/n): of ‖a‖‖b‖/√k
+    with np.errstate(all="ignore"):
+        ratio = np.exp(factors[node] - inner - np.log(seen.norm))
+    return np.where(pairs[node], np.clip(np.nan_to_num(ratio, nan=1.0), 1.0, _CLIP), 1.0)
+
+
+def _of_gradients(
+    runs: Runs,
+    rows: _Rows,
+    seen: Observations,
+    does: Conduct,
+    latent: Float,
+    own: Float,
+    result: Float,
+) -> None:
+    """Add what gradients owe to the tensors that their forward calls kept."""
+    table, size = runs.npu.table, len(runs.npu.tree)
+    twin = runs.npu.calls.twin
+    out = rows.outputs
+    node = table.node[out]
+    back = runs.backward[node] & (twin[node] >= 0)
+    every = np.flatnonzero(table.is_tensor & ~runs.backward[table.node])
+    kept, steep = np.zeros(size), np.ones(size)
+    np.maximum.at(kept, table.node[every], np.nan_to_num(latent[every]))
+    with np.errstate(all="ignore"):
+        ratio = seen.peak[every] / seen.rms[every]
+    np.maximum.at(steep, table.node[every], np.nan_to_num(ratio, nan=1.0))
+    error = np.minimum(kept[twin[node]], WORST)
+    error = np.where(does.kinks[node] & (error < 1), np.sqrt(error), error)
+    result[back] = np.hypot(result, _KEPT * error)[back]
+    # A gradient that is reduced cancels: its error stands in proportion to what went in.
+    given = rows.inputs[~runs.discrete[rows.inputs]]
+    length, most, error_in = np.zeros(size), np.zeros(size), np.zeros(size)
+    np.maximum.at(length, table.node[given], np.nan_to_num(seen.norm[given]))
+    np.maximum.at(most, table.node[given], seen.elements[given])
+    np.maximum.at(error_in, table.node[given], np.nan_to_num(latent[given]))
+    with np.errstate(all="ignore"):
+        longer = length[node] / seen.norm[out]
+    reduced = runs.backward[node] & (seen.elements[out] < most[node]) & np.isfinite(longer)
+    result[reduced] = np.fmax(result, np.minimum(WORST, np.fmax(error_in[node], own) * longer))[reduced]
+    power = does.steep[node]
+    steepness = np.where(
+        power > 1, np.minimum(steep[twin[node]] ** power, _STEEPEST), np.minimum(steep[twin[node]], 3.0)
+    )
+    result[back & (does.kind[node] <= SUMS)] *= steepness[back & (does.kind[node] <= SUMS)]
