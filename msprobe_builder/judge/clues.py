@@ -12,6 +12,7 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.graph.part import Part
+from msprobe_builder.judge.arrangement import arranged_by
 from msprobe_builder.judge.conduct import Conduct
 from msprobe_builder.judge.noise import spread_of, spread_of_edges
 from msprobe_builder.judge.observations import WORST, Observations, surprise
@@ -121,12 +122,16 @@ def _of_outputs(evidence: Evidence) -> Iterable[Clue]:
         & ~evidence.passed_over[table.node]
     )
     told = expected.told[rows] * spread_of(runs, seen, evidence.does, expected)[rows]
-    score = surprise(seen, rows, told)
+    score = surprise(seen, rows, told, _resolution_of_inputs(runs, seen)[table.node[rows]])
     score = np.where(expected.is_whole[rows], score, _PARTLY_KNOWN * score)
     node = table.node[rows]
     agrees = _given_agrees(evidence)
     discrete = runs.discrete[rows]
-    chose = np.where(expected.is_whole[rows], _CHOSE, _CHOSE_OF_UNKNOWN)
+    # Behind one choice that agrees in what statistics tell another may follow from it unseen.
+    other = np.flatnonzero(runs.discrete & (expected.latent > 0.1))
+    before = table.node[other[0]] if len(other) else len(runs.npu.tree)
+    is_certain = expected.is_whole[rows] & (node <= before)
+    chose = np.where(is_certain, _CHOSE, _CHOSE_OF_UNKNOWN)
     score[discrete] = np.where((seen.size[rows] > 0) & agrees[node], chose, 0.0)[discrete]
     odd = _cast_alone(runs)[rows]
     named = np.isin(node, list(evidence.arguments))
@@ -138,12 +143,25 @@ def _of_outputs(evidence: Evidence) -> Iterable[Clue]:
         cause, strength = Cause.OUTPUT, float(score[place])
         if named[place]:
             several = evidence.arguments[at]
-            plain = any(not (one.is_count or one.is_slight) for one in several)
+            moves = bool(evidence.does.moves[at])
+            plain = any(not (one.is_slight or (one.is_count and not moves)) for one in several)
             strength = max(_ARGUMENT_SHOWS * strength, _ARGUMENT if plain else 0.0)
             cause = Cause.ARGUMENT
+        side = 0
         if seen.size[row] >= WORST and not named[place]:
             at = _origin(runs, at)
-        yield Clue(strength, 0, at, cause, row, float(seen.size[row]), float(told[place]))
+        elif strength > THRESHOLD and not named[place] and (by := arranged_by(runs, at)):
+            (side, at), cause = by, Cause.ORDER
+        yield Clue(strength, side, at, cause, row, float(seen.size[row]), float(told[place]))
+
+
+def _resolution_of_inputs(runs: Runs, seen: Observations) -> Float:
+    """By node how coarsely mean and norm of what went in were read: they may be off by as much."""
+    table = runs.npu.table
+    rows = np.flatnonzero(runs.rows(Section.INPUT) & (runs.other >= 0) & ~runs.discrete)
+    result = np.zeros(len(runs.npu.tree))
+    np.maximum.at(result, table.node[rows], seen.resolution[rows])
+    return result
 
 
 def _given_agrees(evidence: Evidence) -> Bool:
@@ -184,8 +202,9 @@ def _of_edges(evidence: Evidence) -> Iterable[Clue]:
     """Tensors that calls are given, or parameters get, though their makers put out others."""
     runs, seen, latent = evidence.runs, evidence.seen, evidence.expected.latent
     table, calls = runs.npu.table, runs.npu.calls
-    given = runs.rows(Section.INPUT, Section.PARAMETERS) & (runs.other >= 0) & (seen.size > 0)
-    given &= ~evidence.passed_over[table.node]
+    given = runs.rows(Section.INPUT, Section.PARAMETERS)
+    given |= runs.rows(Section.OUTPUT) & runs.open[table.node] & (runs.maker >= 0)
+    given &= (runs.other >= 0) & (seen.size > 0) & ~evidence.passed_over[table.node]
     rows = np.flatnonzero(given)
     made, bench_made = runs.maker[rows], runs.bench_maker[runs.other[rows]]
     node = table.node[rows]
@@ -225,7 +244,7 @@ def _of_edges(evidence: Evidence) -> Iterable[Clue]:
 
 
 def _lone(part: Part, partner: Int) -> Bool:
-    return np.asarray(part.calls.is_api & (partner < 0))
+    return np.asarray((part.calls.is_api | part.calls.is_module) & (partner < 0))
 
 
 def _of_lone(runs: Runs, clue: Clue, side: int, node: int) -> Clue:

@@ -23,6 +23,7 @@ Float = NDArray[np.float64]
 PLAIN, SUMS, PRODUCTS, REACH, MOVES = range(5)
 _GAIN = np.array([1.0, 1.5, 1.5, 3.0, 1.5])
 _MOVING = {Kind.SLICE, Kind.PICK, Kind.LOOKUP, Kind.FILTER, Kind.MASK}
+_BY_NUMBERS = {Kind.TRANSPOSE, Kind.TURN}
 # By how much the slope of a function may change over the range of its input: the power of
 # peak over root mean square by which the gradient of its smallest element exceeds the others'.
 _STEEP = {"smallest": 2, "quotient": 2, "slope": 2}
@@ -39,9 +40,11 @@ class Conduct:
     breaks: Bool  # a little more of what it is given may be all of what it puts out
     kinks: Bool  # the same of its gradient
     turns: Bool  # any sign, or any turn, is as right
+    near_zero: Bool  # has zeros where its slope is about one, so that little is left of it there
     normalises: Bool
     adds_up: Bool  # what it puts out is a sum over many elements
     averages: Bool
+    moves: Bool  # by whole numbers, which no shape tells
     free: Bool  # draws, or hands out memory as it was
 
 
@@ -63,9 +66,11 @@ def conduct_of(part: Part, texts: Texts, told: Bool) -> Conduct:
         where([bool(one.breaks & {"jumps", "steps"}) for one in operators]),
         where([bool(one.breaks) for one in operators]),
         where(["sign" in one.breaks for one in operators]),
+        where([bool(one.condition & {"periodic", "near_one"}) for one in operators]),
         where([one.kind is Kind.NORMALISE for one in operators]),
         where([one.kind is Kind.REDUCTION and "sums" in one.condition for one in operators]),
         where([one.kind is Kind.REDUCTION and one.name in ("mean", "nanmean") for one in operators]),
+        where([one.kind in _BY_NUMBERS for one in operators]),
         drawing_calls(part, texts) | where([one.kind is Kind.EMPTY for one in operators]),
     )
 

@@ -130,10 +130,16 @@ def _measured(result: Observations, runs: Runs, comparisons: Comparisons) -> Non
         result.size[pairs.npu[told]] = result.exact[pairs.npu[told]] = relative[told]
 
 
-def surprise(seen: Observations, rows: Int, expected: Float) -> Float:
-    """How many times further off rows are than ``expected`` makes them; 0 where nothing is known."""
+def surprise(
+    seen: Observations, rows: Int, expected: Float, resolution: Float | float = 0.0
+) -> Float:
+    """How many times further off rows are than ``expected`` makes them; 0 where nothing is known.
+
+    ``resolution`` is that of mean and norm of what they were made of.
+    """
     e = np.fmax(expected, 1e-12)
-    spread = e * (_COMMON + 1 / np.sqrt(seen.elements[rows])) + seen.resolution[rows]
+    coarse = np.fmax(seen.resolution[rows], resolution)
+    spread = e * (_COMMON + 1 / np.sqrt(seen.elements[rows])) + coarse
     bars = np.stack([e + _SUMMED, e + _SUMMED, spread, spread + np.minimum(1.0, e * e) / 2])
     with np.errstate(invalid="ignore"):
         furthest = np.fmax.reduce(seen.moved[:, rows] / bars, axis=0)

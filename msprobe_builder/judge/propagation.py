@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.judge.conduct import PRODUCTS, REACH, SUMS, Conduct
+from msprobe_builder.judge.conduct import MOVES, PRODUCTS, REACH, SUMS, Conduct
 from msprobe_builder.judge.observations import WORST, Observations
 from msprobe_builder.judge.runs import Runs
 
@@ -22,9 +22,13 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
 _SWEEPS = 16
-_UNSEEN = 0.3  # of an expected error, the least that is taken for there, whatever was read
+# Of an expected error, the least that is taken for there, by how many numbers were read of it.
+_UNSEEN = np.array([1.0, 0.6, 0.6, 0.3, 0.3])
+_FLIPPED = 2.0  # an element that has the other sign is off by twice its size
 _ROUNDED = 0.6  # of a rounding unit, what one operation loses
 _KEPT = 3.0  # of the error of what the forward call kept, what a gradient shows
+_A_FLIP = 0.05  # expected number of elements behind a kink from which on one may be
+_CHOSEN = 0.3  # what a row in ten that was chosen otherwise makes a tensor differ by
 _CLIP = 10.0  # the largest amplification by cancellation that is believed
 _STEEPEST = 30.0
 _OF_MODULES = 4.0  # a module makes many calls
@@ -42,9 +46,14 @@ class Expected:
     is_whole: Bool
 
 
-def propagate(runs: Runs, seen: Observations, does: Conduct, noise: Float) -> Expected:
-    """Errors of all rows; ``noise`` is what any call adds, by direction (forward, backward)."""
-    rows = _Rows.of(runs, seen, does)
+def propagate(
+    runs: Runs, seen: Observations, does: Conduct, noise: Float, chosen: Bool
+) -> Expected:
+    """Errors of all rows; ``noise`` is what any call adds, by direction (forward, backward).
+
+    ``chosen`` are rows that follow from another choice.
+    """
+    rows = _Rows.of(runs, seen)
     table = runs.npu.table
     latent = np.where(runs.discrete & (seen.size > 0), 1.0, np.minimum(seen.size, WORST))
     told = np.full(len(table), np.nan)
@@ -55,18 +64,19 @@ def propagate(runs: Runs, seen: Observations, does: Conduct, noise: Float) -> Ex
         before = latent.copy()
         _take_in(runs, rows, seen, unknown, latent)
         told, is_whole = _put_out(runs, rows, seen, does, latent, own)
+        told[chosen] = np.fmax(told[chosen], np.where(np.isnan(told[chosen]), np.nan, _CHOSEN))
         free = does.free[table.node[rows.outputs]]
         out = rows.outputs
         expected = told[out]
-        settled = np.fmax(np.minimum(seen.size[out], WORST), _UNSEEN * np.minimum(expected, 1.0))
+        least = rows.unseen[out] * np.minimum(expected, 1.0)
+        settled = np.fmax(np.minimum(seen.size[out], WORST), least)
         latent[out] = np.where(unknown[out], expected, np.where(free, seen.size[out], settled))
         handed = rows.handed_on
         made = runs.maker[handed]
         latent[handed] = np.where(
             unknown[handed], np.where(made >= 0, latent[made], np.nan), seen.size[handed]
         )
-        chosen = out[runs.discrete[out]]
-        latent[chosen] = np.where(seen.size[chosen] > 0, 1.0, np.where(unknown[chosen], np.nan, 0.0))
+        latent[out[runs.discrete[out] & (seen.size[out] > 0)]] = 1.0
         if np.allclose(before, latent, 0.01, 0.0, equal_nan=True):
             break
     return Expected(latent, told, is_whole)
@@ -80,10 +90,10 @@ class _Rows:
     outputs: Int  # of calls, and of modules in which nothing was recorded
     handed_on: Int  # outputs of modules that calls inside have put out
     judged: Bool  # nodes
-    pairs: tuple[Int, Int]  # an input and an output of one call
+    unseen: Float  # by row, the share of an expected error that readings cannot deny
 
     @staticmethod
-    def of(runs: Runs, seen: Observations, does: Conduct) -> _Rows:
+    def of(runs: Runs, seen: Observations) -> _Rows:
         calls, table = runs.npu.calls, runs.npu.table
         judged = calls.is_api | (calls.is_module & ~runs.open)
         given = runs.rows(Section.INPUT) | (runs.rows(Section.PARAMETERS) & ~runs.open[table.node])
@@ -95,7 +105,7 @@ class _Rows:
             np.flatnonzero(put_out & judged[table.node]),
             np.flatnonzero(put_out & runs.open[table.node]),
             judged,
-            (inputs, inputs),
+            _UNSEEN[np.where(np.isnan(seen.exact), (~np.isnan(seen.moved)).sum(axis=0), 4)],
         )
 
 
@@ -103,10 +113,10 @@ def _take_in(runs: Runs, rows: _Rows, seen: Observations, unknown: Bool, latent:
     """What calls are given: what was read, and a share of what their makers' outputs are off by."""
     made = runs.maker[rows.inputs]
     of_maker = np.where(made >= 0, latent[made], np.nan)
-    unseen = np.where(of_maker < 1, _UNSEEN * of_maker, 0.0)
+    unseen = np.where(of_maker < 1, rows.unseen[rows.inputs] * of_maker, 0.0)
     read = np.fmax(np.minimum(seen.size[rows.inputs], WORST), np.nan_to_num(unseen))
-    chosen = runs.discrete[rows.inputs]
-    read = np.where(chosen, np.where(seen.size[rows.inputs] > 0, 1.0, 0.0), read)
+    other = runs.discrete[rows.inputs] & (seen.size[rows.inputs] > 0)
+    read = np.where(other, 1.0, read)
     latent[rows.inputs] = np.where(unknown[rows.inputs], of_maker, read)
 
 
@@ -119,10 +129,14 @@ def _own_rounding(runs: Runs, rows: _Rows, does: Conduct, noise: Float) -> Float
     np.maximum.at(of_inputs, table.node[floats], unit[floats])
     node = table.node[out]
     result = unit[out]
+    else_given = np.minimum(result, np.where(of_inputs[node] > 0, of_inputs[node], result))
+    if not runs.is_mixed:  # a call of one side alone rounds for itself: that is what it does
+        result = np.where(runs.other[out] < 0, else_given, result)
     if runs.is_mixed:  # products take their operands in the coarser type on one side
         inner = (does.kind[node] == PRODUCTS) | runs.npu.calls.is_module[node] | runs.backward[node]
         result = np.where(inner, np.maximum(result, of_inputs[node]), result)
-    return np.fmax(_ROUNDED * result, noise[runs.backward[node].astype(np.int64)])
+    result = np.fmax(_ROUNDED * result, noise[runs.backward[node].astype(np.int64)])
+    return np.where(runs.discrete[out], 0.0, result)
 
 
 def _put_out(
@@ -148,7 +162,7 @@ def _put_out(
     whole = total(known * seen.norm[inputs])
     reach = largest(known * seen.peak[inputs], at)
     with np.errstate(all="ignore"):
-        flat = 1 - (seen.mean[inputs] / seen.rms[inputs]) ** 2
+        flat = np.nan_to_num(1 - (seen.mean[inputs] / seen.rms[inputs]) ** 2, nan=1.0)
         around_mean = largest(known / np.sqrt(np.clip(flat, 1 / _CLIP**2, 1)), at)
         amount = relative[node].copy()
         kind = does.kind[node]
@@ -156,12 +170,18 @@ def _put_out(
         def at_least(where: Bool, other: Float) -> None:
             amount[where] = np.fmax(amount, np.clip(np.nan_to_num(other), 0, WORST))[where]
 
-        at_least(kind == SUMS, absolute[node] / seen.rms[out])
+        at_least((kind == SUMS) | (kind == MOVES), absolute[node] / seen.rms[out])
         at_least(does.adds_up[node] & ~does.averages[node], whole[node] / seen.norm[out])
-        at_least(kind == REACH, np.fmax(3 * relative[node], reach[node]))
+        at_least(kind == REACH, np.fmax(relative[node], reach[node]))
+        at_least(does.near_zero[node], np.fmax(relative[node], reach[node]) / seen.rms[out])
         at_least(kind == PRODUCTS, relative[node] * _cancelling(seen, rows, table.node, size)[out])
-        at_least(does.normalises[node], around_mean[node])
-        at_least(does.breaks[node], np.sqrt(relative[node]))
+        at_least(does.normalises[node] & (kind != REACH), around_mean[node])
+        one = _FLIPPED / np.sqrt(seen.elements[out])
+        likely = relative[node] * seen.elements[out] > _A_FLIP
+        chooses = runs.discrete[out] & likely
+        # What jumps does so at zero, where many elements may stand; what chooses seldom is so near.
+        jumps = does.breaks[node] & ~runs.discrete[out] & (relative[node] > 0)
+        at_least(chooses | jumps, np.fmax(np.sqrt(relative[node]), one))
         at_least(does.turns[node] & (relative[node] > 0), np.ones(len(out)))
         steep = np.clip(seen.peak[out] / seen.rms[out], 1, _STEEPEST)
         forward = ~runs.backward[node]
@@ -216,7 +236,9 @@ def _of_gradients(
         ratio = seen.peak[every] / seen.rms[every]
     np.maximum.at(steep, table.node[every], np.nan_to_num(ratio, nan=1.0))
     error = np.minimum(kept[twin[node]], WORST)
-    error = np.where(does.kinks[node] & (error < 1), np.sqrt(error), error)
+    flips = error * seen.elements[out]  # of elements whose density is about one where they turn
+    flipped = np.where(flips > _A_FLIP, np.fmax(np.sqrt(error), 1 / np.sqrt(seen.elements[out])), error)
+    error = np.where(does.kinks[node] & (error < 1), flipped, error)
     result[back] = np.hypot(result, _KEPT * error)[back]
     # A gradient that is reduced cancels: its error stands in proportion to what went in.
     given = rows.inputs[~runs.discrete[rows.inputs]]

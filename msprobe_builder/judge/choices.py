@@ -1,0 +1,55 @@
+"""What follows from another choice: elements that come from elsewhere in one of the runs.
+
+A choice that rounding turned (another expert, another bin) exchanges whole rows of all that is
+computed of it. Statistics show little of that, so it is followed from call to call.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.judge.observations import Observations
+from msprobe_builder.judge.runs import Runs
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+
+def behind_choices(runs: Runs, seen: Observations) -> Bool:
+    """Rows that are made of whole numbers in which the runs differ."""
+    table = runs.npu.table
+    start = runs.discrete & (seen.size > 0) & table.is_tensor
+    result = np.asarray(start.copy())
+    if not start.any():
+        return result
+    maker = _made_by_calls(runs)
+    judged = runs.npu.calls.is_api | (runs.npu.calls.is_module & ~runs.open)
+    first = int(np.flatnonzero(start)[0])
+    rows = first + np.flatnonzero(table.is_tensor[first:])
+    node, of_input, made = table.node[rows], table.section[rows] == Section.INPUT, maker[rows]
+    told = np.zeros(len(runs.npu.tree), dtype=bool)
+    twin = runs.npu.calls.twin
+    columns = (rows, node, of_input, made, judged[node])
+    for row, at, is_input, source, is_judged in zip(*(one.tolist() for one in columns), strict=True):
+        if source >= 0 and result[source]:
+            result[row] = True
+        if is_input and result[row]:
+            told[at] = True
+        elif not is_input and is_judged and (told[at] or (twin[at] >= 0 and told[twin[at]])):
+            result[row] = True
+    return result
+
+
+def _made_by_calls(runs: Runs) -> Int:
+    """The makers of all rows, looking through modules: the call inside, or before."""
+    table = runs.npu.table
+    maker = np.append(runs.maker, -1)
+    inside = np.append(runs.open[table.node], False)
+    for _ in range(64):
+        further = inside[maker] & (maker[maker] >= 0)
+        if not further.any():
+            break
+        maker[further] = maker[maker[further]]
+    return np.asarray(maker[:-1])
