@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.judge.runs import Runs
 from msprobe_builder.operators.operator import Kind
@@ -14,29 +15,29 @@ Int = NDArray[np.int64]
 
 _ARRANGING = {
     *(Kind.TRANSPOSE, Kind.TURN, Kind.SORT, Kind.REPEAT, Kind.SHAPE, Kind.PICK, Kind.PLACE),
-    *(Kind.JOIN, Kind.POOL),
+    *(Kind.JOIN, Kind.POOL, Kind.COMPARE, Kind.MASK),
 }
 # Calls of one tensor through which another arrangement goes unseen.
 _BLIND = _ARRANGING | {Kind.CAST, Kind.POINTWISE, Kind.SLICE}
 _FURTHEST = 12
 
 
-def arranged_by(runs: Runs, node: int) -> tuple[int, int] | None:
+def arranged_by(runs: Runs, node: int, arguments: Container[int]) -> tuple[int, int] | None:
     """Side and node of the nearest call before that may have put elements elsewhere; None: nobody.
 
-    One that has no counterpart, and from which on nothing would have shown it.
+    One that has no counterpart, or other arguments, and from which on nothing would have shown it.
     """
     found = []
     for side, part, partner, maker in (
-        (0, runs.npu, runs.partner, runs.maker),
-        (1, runs.bench, runs.bench_partner, runs.bench_maker),
+        (0, runs.npu, runs.partner, runs.origin),
+        (1, runs.bench, runs.bench_partner, runs.bench_origin),
     ):
         start = node if side == 0 else int(runs.partner[node])
         if start >= 0:
             found += [
                 (distance, side, one)
                 for distance, one in _before(part, start, maker)
-                if partner[one] < 0 and _arranges(part, one)
+                if _arranges(part, one) and (partner[one] < 0 or (not side and one in arguments))
             ]
     return min(found)[1:] if found else None
 
@@ -57,10 +58,6 @@ def _before(part: Part, node: int, maker: Int) -> list[tuple[int, int]]:
             is_blind = distance == 0 or (
                 part.calls.operators[int(part.calls.stem[one])].kind in _BLIND and len(rows) <= 2
             )
-            if part.calls.is_module[one] and distance:
-                inner = _put_out_inside(part, one, maker)
-                following += [] if inner < 0 else [inner]
-                continue
             if not is_blind:
                 continue
             made = [int(maker[row]) for row in rows.tolist()]
@@ -69,12 +66,3 @@ def _before(part: Part, node: int, maker: Int) -> list[tuple[int, int]]:
         seen.update(level)
         result += [(distance, one) for one in level]
     return result
-
-
-def _put_out_inside(part: Part, node: int, maker: Int) -> int:
-    """The call inside of a module that made its first output, -1 without."""
-    first, last = np.searchsorted(part.table.node, [node, node + 1]).tolist()
-    for row in range(first, last):
-        if part.table.section[row] == Section.OUTPUT and maker[row] >= 0:
-            return int(part.table.node[maker[row]])
-    return -1

@@ -24,7 +24,7 @@ def behind_choices(runs: Runs, seen: Observations) -> Bool:
     result = np.asarray(start.copy())
     if not start.any():
         return result
-    maker = _made_by_calls(runs)
+    maker = runs.origin
     judged = runs.npu.calls.is_api | (runs.npu.calls.is_module & ~runs.open)
     first = int(np.flatnonzero(start)[0])
     rows = first + np.flatnonzero(table.is_tensor[first:])
@@ -40,16 +40,3 @@ def behind_choices(runs: Runs, seen: Observations) -> Bool:
         elif not is_input and is_judged and (told[at] or (twin[at] >= 0 and told[twin[at]])):
             result[row] = True
     return result
-
-
-def _made_by_calls(runs: Runs) -> Int:
-    """The makers of all rows, looking through modules: the call inside, or before."""
-    table = runs.npu.table
-    maker = np.append(runs.maker, -1)
-    inside = np.append(runs.open[table.node], False)
-    for _ in range(64):
-        further = inside[maker] & (maker[maker] >= 0)
-        if not further.any():
-            break
-        maker[further] = maker[maker[further]]
-    return np.asarray(maker[:-1])

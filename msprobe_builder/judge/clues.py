@@ -26,7 +26,7 @@ Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
-THRESHOLD = 8.0
+THRESHOLD = 7.0
 _CHOSE = 30.0  # whole numbers differ though nothing that went in does
 _CHOSE_OF_UNKNOWN = 5.0
 _CAST = 40.0  # one side alone computes in another type
@@ -122,7 +122,7 @@ def _of_outputs(evidence: Evidence) -> Iterable[Clue]:
         & ~evidence.passed_over[table.node]
     )
     told = expected.told[rows] * spread_of(runs, seen, evidence.does, expected)[rows]
-    score = surprise(seen, rows, told, _resolution_of_inputs(runs, seen)[table.node[rows]])
+    score = surprise(seen, rows, told, _carried(runs, seen)[table.node[rows]])
     score = np.where(expected.is_whole[rows], score, _PARTLY_KNOWN * score)
     node = table.node[rows]
     agrees = _given_agrees(evidence)
@@ -143,25 +143,38 @@ def _of_outputs(evidence: Evidence) -> Iterable[Clue]:
         cause, strength = Cause.OUTPUT, float(score[place])
         if named[place]:
             several = evidence.arguments[at]
-            moves = bool(evidence.does.moves[at])
-            plain = any(not (one.is_slight or (one.is_count and not moves)) for one in several)
+            tells = bool(evidence.does.counts[at]) and _same_shapes(runs, at)
+            plain = any(not (one.is_slight or (one.is_count and not tells)) for one in several)
             strength = max(_ARGUMENT_SHOWS * strength, _ARGUMENT if plain else 0.0)
             cause = Cause.ARGUMENT
         side = 0
         if seen.size[row] >= WORST and not named[place]:
             at = _origin(runs, at)
-        elif strength > THRESHOLD and not named[place] and (by := arranged_by(runs, at)):
+        elif strength > THRESHOLD and not named[place] and (by := arranged_by(runs, at, evidence.arguments)):
             (side, at), cause = by, Cause.ORDER
         yield Clue(strength, side, at, cause, row, float(seen.size[row]), float(told[place]))
 
 
-def _resolution_of_inputs(runs: Runs, seen: Observations) -> Float:
-    """By node how coarsely mean and norm of what went in were read: they may be off by as much."""
+def _carried(runs: Runs, seen: Observations) -> Float:
+    """By node what mean and norm of what it puts out owe to those of what went in.
+
+    A common factor stays one; and what was read coarsely may be off by as much.
+    """
     table = runs.npu.table
     rows = np.flatnonzero(runs.rows(Section.INPUT) & (runs.other >= 0) & ~runs.discrete)
     result = np.zeros(len(runs.npu.tree))
-    np.maximum.at(result, table.node[rows], seen.resolution[rows])
-    return result
+    moved = np.nan_to_num(np.fmax(*seen.moved[2:, rows]))
+    np.maximum.at(result, table.node[rows], seen.resolution[rows] + np.minimum(moved, 1.0))
+    twin = runs.npu.calls.twin
+    return np.where(runs.backward & (twin >= 0), np.fmax(result, result[twin]), result)
+
+
+def _same_shapes(runs: Runs, node: int) -> bool:
+    """Whether a call is given and puts out tensors of the same sizes on both sides."""
+    table, bench = runs.npu.table, runs.bench.table
+    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+    rows = first + np.flatnonzero(table.is_tensor[first:last] & (runs.other[first:last] >= 0))
+    return bool((table.shape_id[rows] == bench.shape_id[runs.other[rows]]).all())
 
 
 def _given_agrees(evidence: Evidence) -> Bool:
@@ -351,6 +364,36 @@ def _what_stands(table: object) -> dict[int, dict[tuple[int, int], bool]]:
     columns = (table.node, table.section, table.position, table.is_tensor)
     for node, section, position, is_tensor in zip(*(one[chosen].tolist() for one in columns), strict=True):
         result.setdefault(node, {})[section, position] = is_tensor
+    return result
+
+
+_FELT = 4.0  # rounding units from which on a module puts out something else
+_VANISHED = 50.0  # times smaller an error is behind the module in which it was
+_OF_PROGRAM = (Cause.ARGUMENT, Cause.GRADIENT, Cause.WEIGHT)
+
+
+def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
+    """Those that somebody feels; the others are two formulas for one thing, or calls paired wrongly.
+
+    What is off inside of a module, and vanishes in what that puts out, has explained itself.
+    """
+    runs, seen = evidence.runs, evidence.seen
+    table, calls, parent = runs.npu.table, runs.npu.calls, runs.npu.tree.parent
+    unit = runs.coarse if runs.is_mixed else runs.fine
+    out = np.flatnonzero(runs.rows(Section.OUTPUT) & runs.open[table.node] & ~runs.discrete)
+    worst = np.full(len(runs.npu.tree), -1.0)
+    times = np.where(np.isnan(seen.size[out]), np.inf, seen.size[out] / unit[out])
+    np.maximum.at(worst, table.node[out], times)
+    result = []
+    for one in found:
+        at = int(table.node[one.row]) if one.row >= 0 else one.node
+        around = int(parent[at])
+        is_inside = one.row >= 0 and calls.direction[at] != Direction.NONE
+        if one.cause not in _OF_PROGRAM and is_inside and 0 <= worst[around] <= _FELT:
+            units = one.error / unit[one.row]
+            if calls.is_module[around] and units > _VANISHED * max(worst[around], 1.0):
+                continue
+        result.append(one)
     return result
 
 

@@ -23,7 +23,7 @@ Float = NDArray[np.float64]
 PLAIN, SUMS, PRODUCTS, REACH, MOVES = range(5)
 _GAIN = np.array([1.0, 1.5, 1.5, 3.0, 1.5])
 _MOVING = {Kind.SLICE, Kind.PICK, Kind.LOOKUP, Kind.FILTER, Kind.MASK}
-_BY_NUMBERS = {Kind.TRANSPOSE, Kind.TURN}
+_SIZED = {Kind.SHAPE, Kind.MAKE, Kind.EMPTY, Kind.FILL, Kind.REPEAT, Kind.DRAW, Kind.QUERY}
 # By how much the slope of a function may change over the range of its input: the power of
 # peak over root mean square by which the gradient of its smallest element exceeds the others'.
 _STEEP = {"smallest": 2, "quotient": 2, "slope": 2}
@@ -44,7 +44,7 @@ class Conduct:
     normalises: Bool
     adds_up: Bool  # what it puts out is a sum over many elements
     averages: Bool
-    moves: Bool  # by whole numbers, which no shape tells
+    counts: Bool  # whole numbers among its arguments say more than sizes
     free: Bool  # draws, or hands out memory as it was
 
 
@@ -69,17 +69,24 @@ def conduct_of(part: Part, texts: Texts, told: Bool) -> Conduct:
         where([bool(one.condition & {"periodic", "near_one"}) for one in operators]),
         where([one.kind is Kind.NORMALISE for one in operators]),
         where([one.kind is Kind.REDUCTION and "sums" in one.condition for one in operators]),
-        where([one.kind is Kind.REDUCTION and one.name in ("mean", "nanmean") for one in operators]),
-        where([one.kind in _BY_NUMBERS for one in operators]),
+        where([_averages(one) for one in operators]),
+        where([one.kind not in _SIZED and "sizes" not in one.traits for one in operators]),
         drawing_calls(part, texts) | where([one.kind is Kind.EMPTY for one in operators]),
     )
+
+
+def _averages(operator: Operator) -> bool:
+    if operator.kind is Kind.POOL:
+        return "avg" in operator.name
+    return operator.kind is Kind.REDUCTION and "mean" in operator.name
 
 
 def _kind(operator: Operator) -> int:
     for word, kind in (("products", PRODUCTS), ("sums", SUMS), ("reach", REACH)):
         if word in operator.condition:
             return kind
-    return MOVES if operator.kind in _MOVING else PLAIN
+    picks = operator.kind is Kind.REDUCTION and bool(operator.breaks & {"kink", "ties"})
+    return MOVES if operator.kind in _MOVING or picks else PLAIN
 
 
 def _steepness(operator: Operator) -> int:

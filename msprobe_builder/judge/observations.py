@@ -131,17 +131,19 @@ def _measured(result: Observations, runs: Runs, comparisons: Comparisons) -> Non
 
 
 def surprise(
-    seen: Observations, rows: Int, expected: Float, resolution: Float | float = 0.0
+    seen: Observations, rows: Int, expected: Float, carried: Float | float = 0.0
 ) -> Float:
     """How many times further off rows are than ``expected`` makes them; 0 where nothing is known.
 
-    ``resolution`` is that of mean and norm of what they were made of.
+    ``carried`` is what mean and norm owe to those of what they were made of.
     """
     e = np.fmax(expected, 1e-12)
-    coarse = np.fmax(seen.resolution[rows], resolution)
+    coarse = np.fmax(seen.resolution[rows], carried)
     spread = e * (_COMMON + 1 / np.sqrt(seen.elements[rows])) + coarse
     bars = np.stack([e + _SUMMED, e + _SUMMED, spread, spread + np.minimum(1.0, e * e) / 2])
     with np.errstate(invalid="ignore"):
-        furthest = np.fmax.reduce(seen.moved[:, rows] / bars, axis=0)
+        times = np.sort(np.nan_to_num(seen.moved[:, rows] / bars, nan=0.0), axis=0)
         exact = seen.exact[rows] / (_EXACT_SPREAD * e + _SUMMED)
-    return np.nan_to_num(np.where(np.isnan(exact), furthest, exact), nan=0.0)
+    # One number alone may be off by much: a single element, or few that are worse than the others.
+    several = np.sqrt(times[-1] * np.fmax(times[-2], 1.0))
+    return np.nan_to_num(np.where(np.isnan(exact), several, exact), nan=0.0)

@@ -172,6 +172,8 @@ def _put_out(
 
         at_least((kind == SUMS) | (kind == MOVES), absolute[node] / seen.rms[out])
         at_least(does.adds_up[node] & ~does.averages[node], whole[node] / seen.norm[out])
+        share = np.sqrt(seen.elements[out] / largest(seen.elements[inputs], at)[node])
+        at_least(does.averages[node], share * absolute[node] / seen.rms[out])
         at_least(kind == REACH, np.fmax(relative[node], reach[node]))
         at_least(does.near_zero[node], np.fmax(relative[node], reach[node]) / seen.rms[out])
         at_least(kind == PRODUCTS, relative[node] * _cancelling(seen, rows, table.node, size)[out])

@@ -14,12 +14,14 @@ from msprobe_builder.graph.floating import SINGLE, discrete_types, epsilons
 from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.producers import producers
 from msprobe_builder.metrics.result import PairResult
+from msprobe_builder.verdict.differences.operators import has_other_precision
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
-_OTHER_TYPES = 0.2  # share of tensors of another type from which on two runs compute in others
+
+_DEEPEST = 64  # modules inside one another
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Runs:
     """Columns by row of the npu table, unless they are named after the reference.
 
     ``other`` is the row of the reference that a row is compared with, ``maker`` the row that made
-    it (-1 without). ``coarse`` and ``fine`` are the rounding units of the two types, the larger
+    it (-1 without), ``origin`` that of a call, looking through
+    modules. ``coarse`` and ``fine`` are the rounding units of the two types, the larger
     and the smaller. ``open`` are modules whose calls were recorded, by node.
     """
 
@@ -40,6 +43,8 @@ class Runs:
     bench_row: Int  # by row of the reference, the npu row
     maker: Int
     bench_maker: Int
+    origin: Int
+    bench_origin: Int
     discrete: Bool
     coarse: Float
     fine: Float
@@ -77,8 +82,11 @@ def runs_of(result: PairResult) -> Runs:
     coarse[rows] = np.maximum(own[rows], theirs[other[rows]])
     fine[rows] = np.minimum(own[rows], theirs[other[rows]])
     discrete = discrete_types(result.texts)[npu.table.dtype_id]
-    floats = rows[npu.table.is_tensor[rows] & ~discrete[rows]]
-    mixed = len(floats) > 0 and float((coarse != fine)[floats].mean()) > _OTHER_TYPES
+    mixed = has_other_precision(npu, bench.table, result.comparisons)
+    maker, bench_maker = (
+        np.asarray(producers(one.tree, one.calls, one.table), dtype=np.int64)
+        for one in (npu, bench)
+    )
     return Runs(
         npu,
         bench,
@@ -87,8 +95,10 @@ def runs_of(result: PairResult) -> Runs:
         result.matching.bench,
         other,
         bench_row,
-        np.asarray(producers(npu.tree, npu.calls, npu.table), dtype=np.int64),
-        np.asarray(producers(bench.tree, bench.calls, bench.table), dtype=np.int64),
+        maker,
+        bench_maker,
+        _through_modules(npu, maker),
+        _through_modules(bench, bench_maker),
         discrete,
         np.maximum(coarse, SINGLE),
         np.maximum(fine, SINGLE),
@@ -107,3 +117,15 @@ def _open_modules(part: Part) -> Bool:
             found[above] = True
             above = int(parent[above])
     return np.asarray(found & calls.is_module)
+
+
+def _through_modules(part: Part, maker: Int) -> Int:
+    """The makers of all rows, of what modules hand in and out the call inside, or before."""
+    inside = np.append(_open_modules(part)[part.table.node], False)
+    result = np.append(maker, -1)
+    for _ in range(_DEEPEST):
+        further = inside[result] & (result[result] >= 0)
+        if not further.any():
+            break
+        result[further] = result[result[further]]
+    return np.asarray(result[:-1])
