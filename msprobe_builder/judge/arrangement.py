@@ -7,7 +7,8 @@ from collections.abc import Container
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.graph.part import Part, inputs_of
+from msprobe_builder.graph.floating import discrete_types
+from msprobe_builder.graph.part import Part, inputs_of, put_out_by
 from msprobe_builder.judge.runs import Runs
 from msprobe_builder.operators.operator import Kind
 
@@ -20,6 +21,7 @@ _ARRANGING = {
 # Calls of one tensor through which another arrangement goes unseen.
 _BLIND = _ARRANGING | {Kind.CAST, Kind.POINTWISE, Kind.SLICE}
 _FURTHEST = 12
+_NEAR = 200
 
 
 def arranged_by(runs: Runs, node: int, arguments: Container[int]) -> tuple[int, int] | None:
@@ -39,6 +41,22 @@ def arranged_by(runs: Runs, node: int, arguments: Container[int]) -> tuple[int, 
                 for distance, one in _before(part, start, maker)
                 if _arranges(part, one) and (partner[one] < 0 or (not side and one in arguments))
             ]
+    return min(found)[1:] if found else _lone_choice(runs, node)
+
+
+def _lone_choice(runs: Runs, node: int) -> tuple[int, int] | None:
+    """The last call of one side alone, before, that put out whole numbers or truth values.
+
+    Of these next to nothing is recorded: two masks have equal statistics whatever they mask.
+    """
+    found = []
+    for side, part, partner in ((0, runs.npu, runs.partner), (1, runs.bench, runs.bench_partner)):
+        before = node if side == 0 else int(runs.partner[node])
+        lone = part.calls.is_forward_call & (partner < 0)
+        discrete = discrete_types(runs.texts)[part.table.dtype_id] & part.table.is_tensor
+        put_out = part.table.node[discrete & put_out_by(part, lone)]
+        near = put_out[(put_out < before) & (before - put_out < _NEAR)]
+        found += [(before - int(one), side, int(one)) for one in near[:1]]
     return min(found)[1:] if found else None
 
 
