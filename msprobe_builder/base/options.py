@@ -34,6 +34,7 @@ class BuildOptions:
     flat: bool = False
     overflow_check: bool = False
     allow_missing: bool = False
+    by_model: bool = False  # whether the model of error judges, where it applies
     device: str = CPU  # where errors of single elements are computed
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.judge.observations import Observations
-from msprobe_builder.judge.runs import Runs
+from msprobe_builder.verdict.model.observations import Observations
+from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -32,7 +32,9 @@ def behind_choices(runs: Runs, seen: Observations) -> Bool:
     told = np.zeros(len(runs.npu.tree), dtype=bool)
     twin = runs.npu.calls.twin
     columns = (rows, node, of_input, made, judged[node])
-    for row, at, is_input, source, is_judged in zip(*(one.tolist() for one in columns), strict=True):
+    for row, at, is_input, source, is_judged in zip(
+        *(one.tolist() for one in columns), strict=True
+    ):
         if source >= 0 and result[source]:
             result[row] = True
         if is_input and result[row]:

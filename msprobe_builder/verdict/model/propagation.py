@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.judge.conduct import MOVES, PRODUCTS, REACH, SUMS, Conduct
-from msprobe_builder.judge.observations import WORST, Observations
-from msprobe_builder.judge.runs import Runs
+from msprobe_builder.verdict.model.conduct import MOVES, PRODUCTS, REACH, SUMS, Conduct
+from msprobe_builder.verdict.model.observations import WORST, Observations
+from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -239,7 +239,9 @@ def _of_gradients(
     np.maximum.at(steep, table.node[every], np.nan_to_num(ratio, nan=1.0))
     error = np.minimum(kept[twin[node]], WORST)
     flips = error * seen.elements[out]  # of elements whose density is about one where they turn
-    flipped = np.where(flips > _A_FLIP, np.fmax(np.sqrt(error), 1 / np.sqrt(seen.elements[out])), error)
+    flipped = np.where(
+        flips > _A_FLIP, np.fmax(np.sqrt(error), 1 / np.sqrt(seen.elements[out])), error
+    )
     error = np.where(does.kinks[node] & (error < 1), flipped, error)
     result[back] = np.hypot(result, _KEPT * error)[back]
     # A gradient that is reduced cancels: its error stands in proportion to what went in.
@@ -251,9 +253,13 @@ def _of_gradients(
     with np.errstate(all="ignore"):
         longer = length[node] / seen.norm[out]
     reduced = runs.backward[node] & (seen.elements[out] < most[node]) & np.isfinite(longer)
-    result[reduced] = np.fmax(result, np.minimum(WORST, np.fmax(error_in[node], own) * longer))[reduced]
+    result[reduced] = np.fmax(result, np.minimum(WORST, np.fmax(error_in[node], own) * longer))[
+        reduced
+    ]
     power = does.steep[node]
     steepness = np.where(
-        power > 1, np.minimum(steep[twin[node]] ** power, _STEEPEST), np.minimum(steep[twin[node]], 3.0)
+        power > 1,
+        np.minimum(steep[twin[node]] ** power, _STEEPEST),
+        np.minimum(steep[twin[node]], 3.0),
     )
     result[back & (does.kind[node] <= SUMS)] *= steepness[back & (does.kind[node] <= SUMS)]

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.graph.floating import SINGLE
-from msprobe_builder.judge.runs import Runs
 from msprobe_builder.metrics.comparison import Comparisons
+from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]
@@ -71,7 +71,14 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
         masked = _masked(theirs) | _masked(own)
         rms = np.where(masked, np.abs(theirs[_MAX]), rms)
         peak = np.where(masked, np.abs(theirs[_MAX]), peak)
-        unit = np.stack([np.fmax(rms, np.abs(theirs[_MAX])), np.fmax(rms, np.abs(theirs[_MIN])), rms, theirs[_NORM]])
+        unit = np.stack(
+            [
+                np.fmax(rms, np.abs(theirs[_MAX])),
+                np.fmax(rms, np.abs(theirs[_MIN])),
+                rms,
+                theirs[_NORM],
+            ]
+        )
         apart = np.abs(own - theirs)
         apart[(own == theirs) | (np.isnan(own) & np.isnan(theirs))] = 0.0
         moved = np.where(apart == 0, 0.0, apart / unit)
@@ -79,14 +86,19 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
     moved = np.where(np.isfinite(moved) & known, moved, np.nan)
     broken = known & (np.isfinite(own) != np.isfinite(theirs))
     broken &= ~((own < _MASK_FROM) & (theirs < _MASK_FROM))
-    moved[:, broken[: _MEAN].any(axis=0)] = WORST
+    moved[:, broken[:_MEAN].any(axis=0)] = WORST
     moved = np.minimum(moved, WORST)
     result = Observations(
         *(np.full(shape, np.nan) for shape in (size, (4, size), *[size] * 5)),
         elements,
         _resolution(runs, elements, rows, own, theirs),
     )
-    for column, values in ((result.rms, rms), (result.norm, theirs[_NORM]), (result.mean, theirs[_MEAN]), (result.peak, peak)):
+    for column, values in (
+        (result.rms, rms),
+        (result.norm, theirs[_NORM]),
+        (result.mean, theirs[_MEAN]),
+        (result.peak, peak),
+    ):
         column[rows] = values
     result.moved[:, rows] = moved
     result.size[rows] = np.fmax.reduce(moved, axis=0)
@@ -130,9 +142,7 @@ def _measured(result: Observations, runs: Runs, comparisons: Comparisons) -> Non
         result.size[pairs.npu[told]] = result.exact[pairs.npu[told]] = relative[told]
 
 
-def surprise(
-    seen: Observations, rows: Int, expected: Float, carried: Float | float = 0.0
-) -> Float:
+def surprise(seen: Observations, rows: Int, expected: Float, carried: Float | float = 0.0) -> Float:
     """How many times further off rows are than ``expected`` makes them; 0 where nothing is known.
 
     ``carried`` is what mean and norm owe to those of what they were made of.

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
-from msprobe_builder.judge.conduct import MOVES, Conduct
-from msprobe_builder.judge.observations import Observations
-from msprobe_builder.judge.propagation import Expected
-from msprobe_builder.judge.runs import Runs
+from msprobe_builder.verdict.model.conduct import MOVES, Conduct
+from msprobe_builder.verdict.model.observations import Observations
+from msprobe_builder.verdict.model.propagation import Expected
+from msprobe_builder.verdict.model.runs import Runs
 
 Float = NDArray[np.float64]
 

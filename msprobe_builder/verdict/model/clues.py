@@ -12,15 +12,15 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.graph.part import Part
-from msprobe_builder.judge.arrangement import arranged_by
-from msprobe_builder.judge.conduct import Conduct
-from msprobe_builder.judge.noise import spread_of, spread_of_edges
-from msprobe_builder.judge.observations import WORST, Observations, surprise
-from msprobe_builder.judge.propagation import Expected
-from msprobe_builder.judge.runs import Runs
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.differences.arguments import Argument
 from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.model.arrangement import arranged_by
+from msprobe_builder.verdict.model.conduct import Conduct
+from msprobe_builder.verdict.model.noise import spread_of, spread_of_edges
+from msprobe_builder.verdict.model.observations import WORST, Observations, surprise
+from msprobe_builder.verdict.model.propagation import Expected
+from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -150,7 +150,11 @@ def _of_outputs(evidence: Evidence) -> Iterable[Clue]:
         side = 0
         if seen.size[row] >= WORST and not named[place]:
             at = _origin(runs, at)
-        elif strength > THRESHOLD and not named[place] and (by := arranged_by(runs, at, evidence.arguments)):
+        elif (
+            strength > THRESHOLD
+            and not named[place]
+            and (by := arranged_by(runs, at, evidence.arguments))
+        ):
             (side, at), cause = by, Cause.ORDER
         yield Clue(strength, side, at, cause, row, float(seen.size[row]), float(told[place]))
 
@@ -203,7 +207,11 @@ def _origin(runs: Runs, node: int) -> int:
             if table.section[row] != Section.INPUT or made < 0 or other < 0:
                 continue
             infinite = np.isinf(table.statistics[:2, row]).any()
-            if infinite and not np.isinf(bench.statistics[:2, other]).any() and table.node[made] < node:
+            if (
+                infinite
+                and not np.isinf(bench.statistics[:2, other]).any()
+                and table.node[made] < node
+            ):
                 node = int(table.node[made])
                 break
         else:
@@ -323,7 +331,9 @@ def _of_parameter_gradients(evidence: Evidence) -> Iterable[Clue]:
     if not len(rows):
         return
     back = np.flatnonzero(runs.backward[table.node] & ~np.isnan(latent))
-    above = np.where(calls.is_api[table.node[back]], tree.parent[table.node[back]], table.node[back])
+    above = np.where(
+        calls.is_api[table.node[back]], tree.parent[table.node[back]], table.node[back]
+    )
     stem = calls.stem[above]
     worst, longest = np.full(len(calls.stems), np.nan), np.zeros(len(calls.stems))
     order = np.argsort(latent[back])
@@ -362,7 +372,9 @@ def _what_stands(table: object) -> dict[int, dict[tuple[int, int], bool]]:
     result: dict[int, dict[tuple[int, int], bool]] = {}
     chosen = np.flatnonzero(np.isin(table.section, (Section.INPUT, Section.OUTPUT)))
     columns = (table.node, table.section, table.position, table.is_tensor)
-    for node, section, position, is_tensor in zip(*(one[chosen].tolist() for one in columns), strict=True):
+    for node, section, position, is_tensor in zip(
+        *(one[chosen].tolist() for one in columns), strict=True
+    ):
         result.setdefault(node, {})[section, position] = is_tensor
     return result
 

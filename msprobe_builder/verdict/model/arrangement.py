@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from msprobe_builder.graph.floating import discrete_types
 from msprobe_builder.graph.part import Part, inputs_of, put_out_by
-from msprobe_builder.judge.runs import Runs
 from msprobe_builder.operators.operator import Kind
+from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
 
