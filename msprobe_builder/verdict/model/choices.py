@@ -10,17 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.verdict.model.conduct import Conduct
 from msprobe_builder.verdict.model.observations import Observations
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
+_JUMPED = 1e-3  # an element that jumps is off by as much as itself
 
-def behind_choices(runs: Runs, seen: Observations) -> Bool:
-    """Rows that are made of whole numbers in which the runs differ."""
+
+def behind_choices(runs: Runs, seen: Observations, does: Conduct) -> Bool:
+    """Rows that are made of whole numbers in which the runs differ, or of elements that jumped."""
     table = runs.npu.table
     start = runs.discrete & (seen.size > 0) & table.is_tensor
+    jumped = does.breaks[table.node] & (table.section == Section.OUTPUT) & ~runs.discrete
+    start |= jumped & (seen.size > _JUMPED)
     result = np.asarray(start.copy())
     if not start.any():
         return result

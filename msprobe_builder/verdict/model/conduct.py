@@ -23,6 +23,7 @@ Float = NDArray[np.float64]
 PLAIN, SUMS, PRODUCTS, REACH, MOVES = range(5)
 _GAIN = np.array([1.0, 1.5, 1.5, 3.0, 1.5])
 _MOVING = {Kind.SLICE, Kind.PICK, Kind.LOOKUP, Kind.FILTER, Kind.MASK}
+_SEVERAL = 3
 _SIZED = {Kind.SHAPE, Kind.MAKE, Kind.EMPTY, Kind.FILL, Kind.REPEAT, Kind.DRAW, Kind.QUERY}
 # By how much the slope of a function may change over the range of its input: the power of
 # peak over root mean square by which the gradient of its smallest element exceeds the others'.
@@ -45,6 +46,8 @@ class Conduct:
     adds_up: Bool  # what it puts out is a sum over many elements
     averages: Bool
     counts: Bool  # whole numbers among its arguments say more than sizes
+    composite: Bool  # made of several operators, so that rounding adds up unseen
+    received: Bool  # of other ranks, whose tensors nobody knows here
     free: Bool  # draws, or hands out memory as it was
 
 
@@ -71,8 +74,15 @@ def conduct_of(part: Part, texts: Texts, told: Bool) -> Conduct:
         where([one.kind is Kind.REDUCTION and "sums" in one.condition for one in operators]),
         where([_averages(one) for one in operators]),
         where([one.kind not in _SIZED and "sizes" not in one.traits for one in operators]),
+        where([_is_composite(one) for one in operators]),
+        where([one.kind is Kind.COLLECTIVE for one in operators]),
         drawing_calls(part, texts) | where([one.kind is Kind.EMPTY for one in operators]),
     )
+
+
+def _is_composite(operator: Operator) -> bool:
+    several = "products" in operator.condition and len(operator.parts) >= _SEVERAL
+    return several or operator.kind is Kind.OTHER
 
 
 def _averages(operator: Operator) -> bool:

@@ -15,7 +15,8 @@ from msprobe_builder.verdict.differences.arguments import differing_arguments
 from msprobe_builder.verdict.differences.loss_scale import without_loss_scale
 from msprobe_builder.verdict.model.certainty import probabilities, strength
 from msprobe_builder.verdict.model.choices import behind_choices
-from msprobe_builder.verdict.model.clues import Clue, Evidence, clues, felt, ranked
+from msprobe_builder.verdict.model.clue import Clue, Evidence
+from msprobe_builder.verdict.model.clues import clues, felt, ranked
 from msprobe_builder.verdict.model.conduct import conduct_of
 from msprobe_builder.verdict.model.limits import would_have_shown
 from msprobe_builder.verdict.model.noise import noise_of
@@ -54,7 +55,7 @@ def judge_by_model(result: PairResult) -> Judgement:
     seen = observe(runs, result.comparisons)
     does = conduct_of(runs.npu, result.texts, runs.npu.calls.is_api)
     noise = noise_of(runs, seen, does)
-    expected = propagate(runs, seen, does, noise, behind_choices(runs, seen))
+    expected = propagate(runs, seen, does, noise, behind_choices(runs, seen, does))
     arguments = differing_arguments(
         runs.npu.calls,
         runs.bench.calls,
@@ -64,9 +65,11 @@ def judge_by_model(result: PairResult) -> Judgement:
         result.texts,
         other_types=runs.is_mixed,
     )
-    evidence = Evidence.of(runs, seen, does, expected, arguments)
+    flags = result.comparisons.requires_grad_equal
+    needing = result.comparisons.pairs.npu[flags == 0]
+    evidence = Evidence.of(runs, seen, does, expected, arguments, needing)
     found = ranked(runs, felt(evidence, clues(evidence)))[:_MOST]
-    chances = probabilities(evidence, found)
+    chances = probabilities(found)
     order = sorted(range(len(found)), key=lambda one: (-strength(chances[one]), one))
     found, chances = [found[one] for one in order], [chances[one] for one in order]
     role, source = _roles(evidence, found)

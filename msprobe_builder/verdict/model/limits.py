@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.facts.fact import Facts, fact
-from msprobe_builder.verdict.model.clues import THRESHOLD, Evidence
+from msprobe_builder.verdict.model.clue import THRESHOLD, Evidence
 from msprobe_builder.verdict.model.noise import spread_of
 
 Float = NDArray[np.float64]

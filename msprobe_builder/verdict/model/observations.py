@@ -40,7 +40,8 @@ class Observations:
 
     ``size`` is the best reading of e. ``moved`` of shape (4, n) are the readings of maximum,
     minimum, mean and norm, ``exact`` is e itself where elements were compared. ``rms``, ``norm``,
-    ``mean`` and ``peak`` (the largest absolute value) are the reference's.
+    ``mean``, ``peak`` and ``smallest`` (of absolute values; 0 where signs differ) are the
+    reference's.
     """
 
     size: Float
@@ -50,6 +51,7 @@ class Observations:
     norm: Float
     mean: Float
     peak: Float
+    smallest: Float
     elements: Float
     resolution: Float
 
@@ -79,6 +81,8 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
                 theirs[_NORM],
             ]
         )
+        one_sign = theirs[_MAX] * theirs[_MIN] > 0
+        smallest = np.where(one_sign, np.fmin(np.abs(theirs[_MAX]), np.abs(theirs[_MIN])), 0.0)
         apart = np.abs(own - theirs)
         apart[(own == theirs) | (np.isnan(own) & np.isnan(theirs))] = 0.0
         moved = np.where(apart == 0, 0.0, apart / unit)
@@ -88,16 +92,25 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
     broken &= ~((own < _MASK_FROM) & (theirs < _MASK_FROM))
     moved[:, broken[:_MEAN].any(axis=0)] = WORST
     moved = np.minimum(moved, WORST)
+    unknown = [np.full(size, np.nan) for _ in range(7)]
     result = Observations(
-        *(np.full(shape, np.nan) for shape in (size, (4, size), *[size] * 5)),
-        elements,
-        _resolution(runs, elements, rows, own, theirs),
+        size=unknown[0],
+        moved=np.full((4, size), np.nan),
+        exact=unknown[1],
+        rms=unknown[2],
+        norm=unknown[3],
+        mean=unknown[4],
+        peak=unknown[5],
+        smallest=unknown[6],
+        elements=elements,
+        resolution=_resolution(runs, elements, rows, own, theirs),
     )
     for column, values in (
         (result.rms, rms),
         (result.norm, theirs[_NORM]),
         (result.mean, theirs[_MEAN]),
         (result.peak, peak),
+        (result.smallest, smallest),
     ):
         column[rows] = values
     result.moved[:, rows] = moved

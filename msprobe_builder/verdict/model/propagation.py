@@ -27,10 +27,10 @@ _UNSEEN = np.array([1.0, 0.6, 0.6, 0.3, 0.3])
 _FLIPPED = 2.0  # an element that has the other sign is off by twice its size
 _ROUNDED = 0.6  # of a rounding unit, what one operation loses
 _KEPT = 3.0  # of the error of what the forward call kept, what a gradient shows
-_A_FLIP = 0.05  # expected number of elements behind a kink from which on one may be
+_A_FLIP = 0.01  # expected number of elements behind a kink from which on one may be
 _CHOSEN = 0.3  # what a row in ten that was chosen otherwise makes a tensor differ by
 _CLIP = 10.0  # the largest amplification by cancellation that is believed
-_STEEPEST = 30.0
+_STEEPEST = 100.0
 _OF_MODULES = 4.0  # a module makes many calls
 
 
@@ -134,6 +134,8 @@ def _own_rounding(runs: Runs, rows: _Rows, does: Conduct, noise: Float) -> Float
         result = np.where(runs.other[out] < 0, else_given, result)
     if runs.is_mixed:  # products take their operands in the coarser type on one side
         inner = (does.kind[node] == PRODUCTS) | runs.npu.calls.is_module[node] | runs.backward[node]
+        coarsest = float(runs.coarse[runs.other >= 0].max(initial=0.0))
+        result = np.where(does.composite[node], coarsest, result)
         result = np.where(inner, np.maximum(result, of_inputs[node]), result)
     result = np.fmax(_ROUNDED * result, noise[runs.backward[node].astype(np.int64)])
     return np.where(runs.discrete[out], 0.0, result)
@@ -185,16 +187,26 @@ def _put_out(
         jumps = does.breaks[node] & ~runs.discrete[out] & (relative[node] > 0)
         at_least(chooses | jumps, np.fmax(np.sqrt(relative[node]), one))
         at_least(does.turns[node] & (relative[node] > 0), np.ones(len(out)))
-        steep = np.clip(seen.peak[out] / seen.rms[out], 1, _STEEPEST)
+        steep = largest(_steepness(seen)[inputs], at)
         forward = ~runs.backward[node]
-        at_least(forward & (does.steep[node] > 1), relative[node] * np.nan_to_num(steep, nan=1.0))
-    amount[runs.npu.calls.is_module[node]] *= _OF_MODULES
+        at_least(forward & (does.steep[node] > 1), relative[node] * np.fmax(steep[node], 1.0))
+    amount[runs.npu.calls.is_module[node] | does.composite[node]] *= _OF_MODULES
     result = np.hypot(does.gain[node] * amount, own)
     _of_gradients(runs, rows, seen, does, latent, own, result)
     full = np.full(len(table), np.nan)
     full[out] = np.minimum(result, WORST)
     unknown = np.bincount(at, np.isnan(error), size) > 0
     return full, np.asarray(~unknown[table.node])
+
+
+def _steepness(seen: Observations) -> Float:
+    """By row how many times smaller than the others the smallest element is; most if any is zero.
+
+    Of a tensor of both signs nobody knows.
+    """
+    with np.errstate(all="ignore"):
+        told = np.where(seen.smallest > 0, seen.rms / seen.smallest, seen.peak / seen.rms)
+    return np.asarray(np.clip(np.nan_to_num(told, nan=1.0), 1.0, _STEEPEST))
 
 
 def _cancelling(seen: Observations, rows: _Rows, node: Int, size: int) -> Float:
@@ -216,6 +228,30 @@ def _cancelling(seen: Observations, rows: _Rows, node: Int, size: int) -> Float:
     return np.where(pairs[node], np.clip(np.nan_to_num(ratio, nan=1.0), 1.0, _CLIP), 1.0)
 
 
+_PLACES = 8  # of the inputs of a product
+
+
+def _cancelling_back(runs: Runs, rows: _Rows, seen: Observations) -> Float:
+    """The same of gradients: of what came in, and the other factor of the forward call."""
+    table, size = runs.npu.table, len(runs.npu.tree)
+    factor = np.full(size * _PLACES, -1)
+    given = rows.inputs[(table.position[rows.inputs] < _PLACES) & (seen.norm[rows.inputs] > 0)]
+    factor[table.node[given] * _PLACES + table.position[given]] = given
+    result = np.ones(len(table))
+    out = rows.outputs[table.position[rows.outputs] < 2]
+    node = table.node[out]
+    twin = runs.npu.calls.twin[node]
+    gradient = factor[node * _PLACES]
+    other = factor[np.maximum(twin, 0) * _PLACES + 1 - table.position[out]]
+    told = np.flatnonzero((twin >= 0) & runs.backward[node] & (gradient >= 0) & (other >= 0))
+    out, one, two = out[told], gradient[told], other[told]
+    with np.errstate(all="ignore"):
+        inner = np.sqrt(np.sqrt(seen.elements[one] * seen.elements[two] / seen.elements[out]))
+        ratio = seen.norm[one] * seen.norm[two] / inner / seen.norm[out]
+    result[out] = np.clip(np.nan_to_num(ratio, nan=1.0), 1.0, _CLIP)
+    return result
+
+
 def _of_gradients(
     runs: Runs,
     rows: _Rows,
@@ -234,16 +270,17 @@ def _of_gradients(
     every = np.flatnonzero(table.is_tensor & ~runs.backward[table.node])
     kept, steep = np.zeros(size), np.ones(size)
     np.maximum.at(kept, table.node[every], np.nan_to_num(latent[every]))
-    with np.errstate(all="ignore"):
-        ratio = seen.peak[every] / seen.rms[every]
-    np.maximum.at(steep, table.node[every], np.nan_to_num(ratio, nan=1.0))
+    np.maximum.at(steep, table.node[every], _steepness(seen)[every])
     error = np.minimum(kept[twin[node]], WORST)
     flips = error * seen.elements[out]  # of elements whose density is about one where they turn
     flipped = np.where(
         flips > _A_FLIP, np.fmax(np.sqrt(error), 1 / np.sqrt(seen.elements[out])), error
     )
     error = np.where(does.kinks[node] & (error < 1), flipped, error)
-    result[back] = np.hypot(result, _KEPT * error)[back]
+    kept_well = np.where(does.composite[node], _OF_MODULES, 1.0)
+    result[back] = np.hypot(result, _KEPT * kept_well * error)[back]
+    products = back & (does.kind[node] == PRODUCTS)
+    result[products] *= _cancelling_back(runs, rows, seen)[out][products]
     # A gradient that is reduced cancels: its error stands in proportion to what went in.
     given = rows.inputs[~runs.discrete[rows.inputs]]
     length, most, error_in = np.zeros(size), np.zeros(size), np.zeros(size)

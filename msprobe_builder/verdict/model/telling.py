@@ -8,7 +8,7 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.model.clues import Clue, Evidence
+from msprobe_builder.verdict.model.clue import Clue, Evidence
 from msprobe_builder.verdict.ruling.wording import differing, shortened, size_of
 
 _SHOWN_ARGUMENTS = 3
