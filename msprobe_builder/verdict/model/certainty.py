@@ -15,9 +15,10 @@ from msprobe_builder.verdict.model.clue import Clue
 _STRONG = 0.8
 _STRUCTURE = {Cause.MISSING, Cause.EXTRA, Cause.WIRING, Cause.ORDER}
 # Shares of first clues that were right, by the least score of a band.
-_BY_ARGUMENTS = ((0.0, 0.97),)
-_BY_STRUCTURE = ((0.0, 0.85), (30.0, 0.92))
-_BY_NUMBERS = ((0.0, 0.5), (10.0, 0.45), (30.0, 0.85), (100.0, 0.94))
+_Bands = tuple[tuple[float, float], ...]
+_BY_ARGUMENTS: _Bands = ((0.0, 0.97),)
+_BY_STRUCTURE: _Bands = ((0.0, 0.85), (30.0, 0.92))
+_BY_NUMBERS: _Bands = ((0.0, 0.5), (10.0, 0.45), (30.0, 0.85), (100.0, 0.94))
 _FURTHER = 0.3  # of what the clues before leave over
 
 

@@ -83,7 +83,7 @@ def _of_norms(seen: Observations, rows: Int, told: Float) -> Float:
     """How far off norms are, of what may point anywhere."""
     given = np.minimum(told, _SLIGHT)
     moved = np.nan_to_num(seen.moved[3, rows])
-    return moved / (given + seen.resolution[rows])
+    return np.asarray(moved / (given + seen.resolution[rows]))
 
 
 _SLIGHT = 1e-3
