@@ -157,9 +157,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--judge",
-        choices=("rules", "model"),
-        default="rules",
-        help="who judges: rules (default), or one model of error, which is to take their place",
+        choices=("both", "rules", "model"),
+        default="both",
+        help="who says where a fault is: a model of error and rules together (default), or one",
     )
     parser.add_argument(
         "--export-merged",
@@ -239,7 +239,7 @@ def run(options: argparse.Namespace) -> int:
             match_file=options.match_file,
             overflow_check=options.overflow_check,
             allow_missing=options.allow_missing,
-            by_model=options.judge == "model",
+            judge=options.judge,
             device=options.device,
         ),
     )

@@ -27,7 +27,7 @@ def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> Non
     result = replace(build_pair(job, report, keeper), inputs=job.inputs)
     if job.options.overflow_check:
         result = _with_overflow(result)
-    judgement = judge_pair(result, by_model=job.options.by_model)
+    judgement = judge_pair(result, job.options.judge)
     report("store")
     if job.export_to is not None:
         from msprobe_builder.pipeline.merged_export import export_pair

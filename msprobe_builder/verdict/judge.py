@@ -1,13 +1,74 @@
-"""The verdict on one step and rank, by the model where it applies, by rules elsewhere."""
+"""The verdict on one step and rank: by rules, by the model of error, or by what both find.
+
+The model names the place of faults better that nobody had seen, the rules know more kinds of runs
+that are right. So the model says where a fault is, and rules must agree that there is one.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from msprobe_builder.base.codes import Strength
+from msprobe_builder.facts.fact import has_code
 from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.verdict.model.judgement import applies, judge_by_model
-from msprobe_builder.verdict.ruling.judged import Judgement
+from msprobe_builder.verdict.ruling.conclusion import FAULT, conclude
+from msprobe_builder.verdict.ruling.judged import Judgement, Suspect, label
 from msprobe_builder.verdict.ruling.judgement import judge_by_rules
 
+Judge = Literal["rules", "model", "both"]
 
-def judge_pair(result: PairResult, *, by_model: bool = False) -> Judgement | None:
-    """The verdict on a comparison of one step and rank; None where nothing was compared."""
-    return judge_by_model(result) if by_model and applies(result) else judge_by_rules(result)
+
+def judge_pair(result: PairResult, judge: Judge = "rules") -> Judgement | None:
+    """The verdict on a comparison of one step and rank; None where nothing was compared.
+
+    Rules judge alone where the model does not apply.
+    """
+    if judge == "model" and applies(result):
+        return judge_by_model(result)
+    by_rules = judge_by_rules(result)
+    if judge == "rules" or by_rules is None or not applies(result):
+        return by_rules
+    return _agreed(result, by_rules, judge_by_model(result))
+
+
+def _agreed(result: PairResult, by_rules: Judgement, by_model: Judgement) -> Judgement:
+    """What both say together."""
+    is_fault = by_rules.conclusion == FAULT
+    if not by_model.suspects or (is_fault and by_model.conclusion != FAULT):
+        limits = tuple(one for one in by_model.said if one.code.startswith("limits"))
+        return by_rules if is_fault else replace(by_rules, said=(*by_rules.said, *limits))
+    if is_fault:
+        return _with(by_model, by_rules.suspects[0])
+    first = _place(by_rules.suspects[0]) if by_rules.suspects else None
+    suspects = [
+        one if _place(one) == first else replace(one, strength=Strength.WEAK)
+        for one in by_model.suspects
+    ]
+    conclusion, said = conclude(
+        [(one.strength, label(one, result), one.evidence, one.source) for one in suspects],
+        by_model.compared,
+        unjudged=0,
+        choice=None,
+    )
+    rest = tuple(one for one in by_model.said if not has_code((one,), "accused", "look_first"))
+    told = {one.code for suspect in by_model.suspects[:1] for one in suspect.evidence}
+    rest = tuple(one for one in rest if one.code not in told)
+    return replace(by_model, suspects=suspects, conclusion=conclusion, said=(*said, *rest))
+
+
+def _with(by_model: Judgement, other: Suspect) -> Judgement:
+    """The model's, with the place that rules name behind its own first."""
+    if any(_place(one) == _place(other) for one in by_model.suspects):
+        return by_model
+    first, *rest = by_model.suspects
+    later = np.where(by_model.suspect > 0, by_model.suspect + 1, by_model.suspect)
+    weak = replace(other, strength=Strength.WEAK)
+    return replace(by_model, suspects=[first, weak, *rest], suspect=later)
+
+
+def _place(one: Suspect) -> tuple[int, int]:
+    return one.side, one.node

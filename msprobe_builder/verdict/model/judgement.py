@@ -11,6 +11,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
 from msprobe_builder.facts.fact import Facts, fact
 from msprobe_builder.metrics.result import Graph, PairResult
+from msprobe_builder.operators.operator import Kind as OperatorKind
 from msprobe_builder.verdict.differences.arguments import differing_arguments
 from msprobe_builder.verdict.differences.loss_scale import without_loss_scale
 from msprobe_builder.verdict.model.certainty import probabilities, strength
@@ -36,14 +37,15 @@ _OFF = 30.0  # rounding units from which on a node that is explained carries an 
 
 
 def applies(result: PairResult) -> bool:
-    """Whether the model can judge: calls with statistics, of ranks that nobody put together."""
+    """Whether the model can judge: calls with statistics, of a rank that talks to no other."""
     if result.bench is None or result.comparisons is None or result.task is Task.STRUCTURE:
         return False
     if any(one.provenance is not None for one in (result.npu, result.bench)):
         return False
     has_calls = all(one.tree.calls.is_api.any() for one in (result.npu, result.bench))
+    talks = result.npu.tree.calls.are(lambda one: one.kind is OperatorKind.COLLECTIVE).any()
     table = result.npu.table
-    return bool(has_calls and (table.missing[table.is_tensor] & 3 == 0).any())
+    return bool(has_calls and not talks and (table.missing[table.is_tensor] & 3 == 0).any())
 
 
 def judge_by_model(result: PairResult) -> Judgement:
