@@ -12,7 +12,6 @@ from typing import Literal
 import numpy as np
 
 from msprobe_builder.base.codes import Strength
-from msprobe_builder.facts.fact import has_code
 from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.verdict.model.judgement import applies, judge_by_model
 from msprobe_builder.verdict.ruling.conclusion import FAULT, conclude
@@ -36,28 +35,33 @@ def judge_pair(result: PairResult, judge: Judge = "rules") -> Judgement | None:
 
 
 def _agreed(result: PairResult, by_rules: Judgement, by_model: Judgement) -> Judgement:
-    """What both say together."""
+    """What both say together: a fault for certain where both see one, at the model's place."""
     is_fault = by_rules.conclusion == FAULT
-    if not by_model.suspects or (is_fault and by_model.conclusion != FAULT):
-        limits = tuple(one for one in by_model.said if one.code.startswith("limits"))
-        return by_rules if is_fault else replace(by_rules, said=(*by_rules.said, *limits))
-    if is_fault:
+    if is_fault and by_model.conclusion == FAULT:
         return _with(by_model, by_rules.suspects[0])
-    first = _place(by_rules.suspects[0]) if by_rules.suspects else None
+    if not by_model.suspects and not is_fault:
+        limits = tuple(one for one in by_model.said if one.code.startswith("limits"))
+        return replace(by_rules, said=(*by_rules.said, *limits))
+    told, other = (by_rules, by_model) if is_fault else (by_model, by_rules)
+    first = _place(other.suspects[0]) if other.suspects else None
+    return _doubted(result, told, first)
+
+
+def _doubted(result: PairResult, told: Judgement, first: tuple[int, int] | None) -> Judgement:
+    """The same, certain only of the place that the other one names first, too."""
     suspects = [
         one if _place(one) == first else replace(one, strength=Strength.WEAK)
-        for one in by_model.suspects
+        for one in told.suspects
     ]
     conclusion, said = conclude(
         [(one.strength, label(one, result), one.evidence, one.source) for one in suspects],
-        by_model.compared,
+        told.compared,
         unjudged=0,
         choice=None,
     )
-    rest = tuple(one for one in by_model.said if not has_code((one,), "accused", "look_first"))
-    told = {one.code for suspect in by_model.suspects[:1] for one in suspect.evidence}
-    rest = tuple(one for one in rest if one.code not in told)
-    return replace(by_model, suspects=suspects, conclusion=conclusion, said=(*said, *rest))
+    known = {one.code for one in (*told.suspects[0].evidence, *said)}
+    rest = [one for one in told.said if one.code not in known and one.code != "accused"]
+    return replace(told, suspects=suspects, conclusion=conclusion, said=(*said, *rest))
 
 
 def _with(by_model: Judgement, other: Suspect) -> Judgement:

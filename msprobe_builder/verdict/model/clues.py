@@ -10,6 +10,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import THRESHOLD, Clue, Evidence
 from msprobe_builder.verdict.model.edges import of_edges
+from msprobe_builder.verdict.model.exchanged import without_exchanged
 from msprobe_builder.verdict.model.lacking import cut_off, of_lacking
 from msprobe_builder.verdict.model.outputs import of_outputs
 from msprobe_builder.verdict.model.runs import Runs
@@ -76,4 +77,4 @@ def ranked(runs: Runs, found: list[Clue]) -> list[Clue]:
     result: dict[tuple[int, int], Clue] = {}
     for one in sorted((one for one in found if one.score > THRESHOLD), key=place):
         result.setdefault((one.side, one.node), one)
-    return list(result.values())
+    return without_exchanged(runs, list(result.values()))

@@ -12,7 +12,7 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part
 from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.model.clue import THRESHOLD, Clue, Evidence
+from msprobe_builder.verdict.model.clue import CHOSE, THRESHOLD, Clue, Evidence
 from msprobe_builder.verdict.model.noise import spread_of_edges
 from msprobe_builder.verdict.model.observations import WORST, surprise
 from msprobe_builder.verdict.model.runs import Runs
@@ -21,7 +21,6 @@ Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
-_CHOSE = 30.0  # whole numbers differ though nothing that went in does
 _UNKNOWN_MAKER = 0.5
 _BEFORE, _NEAR = 40, 200  # outputs that tell what an unknown one is off by, and how far they lie
 _LONE_NEAR = 60
@@ -52,7 +51,7 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
     told = np.fmax(floor, 2 * base) * spread_of_edges(runs, seen, evidence.expected)[rows]
     score = surprise(seen, rows, told) * np.where(unknown, _UNKNOWN_MAKER, 1.0)
     chosen = runs.discrete[rows]
-    score[chosen] = np.where((seen.size[rows] > 0) & ~(base > 0), _CHOSE, 0.0)[chosen]
+    score[chosen] = np.where((seen.size[rows] > 0) & ~(base > 0), CHOSE, 0.0)[chosen]
     for place in np.flatnonzero(score > 1).tolist():
         row, at = int(rows[place]), int(node[place])
         strength = float(score[place])

@@ -31,6 +31,8 @@ _COMMON = 0.12
 # What a recorder's own sums lose: in float32, more of more elements.
 _SUMMED, _SUMMED_PER_ELEMENT = 2e-7, 2e-13
 _HALF_NORM = 0.3  # of a unit of half precision, where a recorder takes the norm in it
+# From which expected difference on two tensors have nothing in common, and anything may be seen.
+_UNRELATED = 0.5
 _EXACT_SPREAD = 1.5  # e that was measured, in units of e that was expected
 
 
@@ -62,6 +64,8 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
     size = len(table)
     rows = np.flatnonzero((runs.other >= 0) & table.is_tensor)
     other = runs.other[rows]
+    # Tensors of other sizes are other tensors: nothing is read of them.
+    rows, other = rows[alike := table.numel[rows] == bench.numel[other]], other[alike]
     own, theirs = table.statistics[:, rows], bench.statistics[:, other]
     absent = table.missing[rows] | bench.missing[other]
     known = (absent[None, :] & (1 << np.arange(4))[:, None]) == 0
@@ -169,4 +173,5 @@ def surprise(seen: Observations, rows: Int, expected: Float, carried: Float | fl
         exact = seen.exact[rows] / (_EXACT_SPREAD * e + _SUMMED)
     # One number alone may be off by much: a single element, or few that are worse than the others.
     several = np.sqrt(times[-1] * np.fmax(times[-2], 1.0))
-    return np.nan_to_num(np.where(np.isnan(exact), several, exact), nan=0.0)
+    found = np.nan_to_num(np.where(np.isnan(exact), several, exact), nan=0.0)
+    return np.where(e < _UNRELATED, found, np.fmin(found, 1.0))

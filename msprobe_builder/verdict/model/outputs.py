@@ -11,7 +11,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.arrangement import arranged_by
-from msprobe_builder.verdict.model.clue import THRESHOLD, Clue, Evidence
+from msprobe_builder.verdict.model.clue import CHOSE, THRESHOLD, Clue, Evidence
 from msprobe_builder.verdict.model.noise import spread_of
 from msprobe_builder.verdict.model.observations import WORST, Observations, surprise
 from msprobe_builder.verdict.model.runs import Runs
@@ -20,7 +20,6 @@ Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
-_CHOSE = 30.0  # whole numbers differ though nothing that went in does
 _CHOSE_OF_UNKNOWN = 5.0
 _CAST = 40.0  # one side alone computes in another type
 _ARGUMENT = 9.0  # an argument that differs, whether or not it shows
@@ -51,7 +50,7 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
     other = np.flatnonzero(runs.discrete & (expected.latent > 0.1))
     before = table.node[other[0]] if len(other) else len(runs.npu.tree)
     is_certain = expected.is_whole[rows] & (node <= before)
-    chose = np.where(is_certain, _CHOSE, _CHOSE_OF_UNKNOWN)
+    chose = np.where(is_certain, CHOSE, _CHOSE_OF_UNKNOWN)
     score[discrete] = np.where((seen.size[rows] > 0) & agrees[node], chose, 0.0)[discrete]
     odd = _cast_alone(runs)[rows]
     named = np.isin(node, list(evidence.arguments))
@@ -71,7 +70,8 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
         if seen.size[row] >= WORST and not named[place]:
             at = _origin(runs, at)
         elif (
-            strength > THRESHOLD
+            runs.partner[at] >= 0
+            and strength > THRESHOLD
             and not named[place]
             and (by := arranged_by(runs, at, evidence.arguments))
         ):
