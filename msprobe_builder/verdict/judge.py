@@ -12,9 +12,11 @@ from typing import Literal
 import numpy as np
 
 from msprobe_builder.base.codes import Strength
+from msprobe_builder.facts.fact import has_code
 from msprobe_builder.metrics.result import PairResult
+from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.judgement import applies, judge_by_model
-from msprobe_builder.verdict.ruling.conclusion import FAULT, conclude
+from msprobe_builder.verdict.ruling.conclusion import CLEAN, FAULT, conclude
 from msprobe_builder.verdict.ruling.judged import Judgement, Suspect, label
 from msprobe_builder.verdict.ruling.judgement import judge_by_rules
 
@@ -36,23 +38,39 @@ def judge_pair(result: PairResult, judge: Judge = "rules") -> Judgement | None:
 
 def _agreed(result: PairResult, by_rules: Judgement, by_model: Judgement) -> Judgement:
     """What both say together: a fault for certain where both see one, at the model's place."""
+    if has_code(by_rules.said, "reduced_products"):
+        return by_rules  # of which the model knows nothing
     is_fault = by_rules.conclusion == FAULT
+    if by_rules.suspects and _is_told_better(by_rules.suspects[0], by_model):
+        return by_rules
+    doubted = {_place(one) for one in by_rules.suspects if one.strength is not Strength.STRONG}
+    if is_fault and doubted.intersection(map(_place, by_model.suspects[:1])):
+        return by_rules
     if is_fault and by_model.conclusion == FAULT:
         return _with(by_model, by_rules.suspects[0])
-    if not by_model.suspects and not is_fault:
+    if by_model.conclusion != FAULT and by_rules.conclusion == CLEAN:
         limits = tuple(one for one in by_model.said if one.code.startswith("limits"))
         return replace(by_rules, said=(*by_rules.said, *limits))
-    told, other = (by_rules, by_model) if is_fault else (by_model, by_rules)
-    first = _place(other.suspects[0]) if other.suspects else None
-    return _doubted(result, told, first)
+    if not by_model.suspects and not is_fault:
+        return by_rules
+    return _doubted(result, by_rules if is_fault else by_model)
 
 
-def _doubted(result: PairResult, told: Judgement, first: tuple[int, int] | None) -> Judgement:
-    """The same, certain only of the place that the other one names first, too."""
-    suspects = [
-        one if _place(one) == first else replace(one, strength=Strength.WEAK)
-        for one in told.suspects
-    ]
+# What rules know more of than where it is.
+_TOLD_BETTER = {
+    *(Cause.EXTERNAL, Cause.WEIGHT, Cause.WEIGHTS, Cause.RANDOM, Cause.RANK, Cause.NUMBER),
+    *(Cause.PART, Cause.UNRECORDED),
+}
+
+
+def _is_told_better(first: Suspect, by_model: Judgement) -> bool:
+    """Whether rules say more of a suspect of theirs: what it is, or the same place."""
+    return first.cause in _TOLD_BETTER or _place(first) in map(_place, by_model.suspects[:1])
+
+
+def _doubted(result: PairResult, told: Judgement) -> Judgement:
+    """The same, certain of nothing."""
+    suspects = [replace(one, strength=Strength.WEAK) for one in told.suspects]
     conclusion, said = conclude(
         [(one.strength, label(one, result), one.evidence, one.source) for one in suspects],
         told.compared,

@@ -23,7 +23,7 @@ _JUMPED = 1e-3  # an element that jumps is off by as much as itself
 def behind_choices(runs: Runs, seen: Observations, does: Conduct) -> Bool:
     """Rows that are made of whole numbers in which the runs differ, or of elements that jumped."""
     table = runs.npu.table
-    start = runs.discrete & (seen.size > 0) & table.is_tensor
+    start = runs.discrete & (seen.differs) & table.is_tensor
     jumped = does.breaks[table.node] & (table.section == Section.OUTPUT) & ~runs.discrete
     start |= jumped & (seen.size > _JUMPED)
     result = np.asarray(start.copy())

@@ -51,7 +51,7 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
     told = np.fmax(floor, 2 * base) * spread_of_edges(runs, seen, evidence.expected)[rows]
     score = surprise(seen, rows, told) * np.where(unknown, _UNKNOWN_MAKER, 1.0)
     chosen = runs.discrete[rows]
-    score[chosen] = np.where((seen.size[rows] > 0) & ~(base > 0), CHOSE, 0.0)[chosen]
+    score[chosen] = np.where((seen.differs[rows]) & ~(base > 0), CHOSE, 0.0)[chosen]
     for place in np.flatnonzero(score > 1).tolist():
         row, at = int(rows[place]), int(node[place])
         strength = float(score[place])

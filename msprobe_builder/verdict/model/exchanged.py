@@ -60,7 +60,9 @@ def _like(
     if not len(rows):
         return False
     own = table.statistics[:, row, None]
-    size = np.nanmax(np.abs(own)) if np.isfinite(own).any() else 0.0
+    if not np.isfinite(own).all():
+        return False
+    size = np.abs(own).max()
     apart = np.abs(elsewhere.statistics[:, rows] - own)
     near = apart <= _ALIKE * np.abs(own) + _SMALL * size
-    return bool(np.isfinite(own).all() and near.all(axis=0).any())
+    return bool(near.all(axis=0).any())

@@ -10,6 +10,7 @@ from msprobe_builder.dump.names import Direction, Kind, format_name
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
 from msprobe_builder.facts.fact import Facts, fact
+from msprobe_builder.graph.calls import count_gradients_otherwise
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.operators.operator import Kind as OperatorKind
 from msprobe_builder.verdict.differences.arguments import differing_arguments
@@ -37,19 +38,49 @@ _OFF = 30.0  # rounding units from which on a node that is explained carries an 
 
 
 def applies(result: PairResult) -> bool:
-    """Whether the model can judge: calls with statistics, of a rank that talks to no other."""
+    """Whether the model can judge: calls of one program with statistics, on a rank of its own.
+
+    Not yet: gradients that one recorder adds up, checksums, a second run of the reference, steps
+    of an optimizer, other numbers of micro-steps, other sizes, and what ranks send each other or
+    is merged from them.
+    """
     if result.bench is None or result.comparisons is None or result.task is Task.STRUCTURE:
         return False
-    if any(one.provenance is not None for one in (result.npu, result.bench)):
+    sides = (result.npu, result.bench)
+    if result.baseline is not None or any(one.provenance is not None for one in sides):
         return False
-    has_calls = all(one.tree.calls.is_api.any() for one in (result.npu, result.bench))
-    talks = result.npu.tree.calls.are(lambda one: one.kind is OperatorKind.COLLECTIVE).any()
-    table = result.npu.table
-    return bool(has_calls and not talks and (table.missing[table.is_tensor] & 3 == 0).any())
+    if any(one.table.md5 for one in sides) or not all(_is_of_calls(one) for one in sides):
+        return False
+    if count_gradients_otherwise(*(one.tree.calls for one in sides)):
+        return False
+    steps = [int(one.tree.micro_step.max(initial=0)) for one in sides]
+    pairs = result.comparisons.pairs
+    sizes = [
+        one.table.numel[rows] for one, rows in zip(sides, (pairs.npu, pairs.bench), strict=True)
+    ]
+    return steps[0] == steps[1] and bool((sizes[0] == sizes[1]).all())
+
+
+def _is_of_calls(graph: Graph) -> bool:
+    """Whether a side has calls with statistics, none of which talks to other ranks or updates."""
+    calls, table = graph.tree.calls, graph.table
+    if not calls.is_api.any() or calls.are(lambda one: one.kind in _OTHERS).any():
+        return False
+    behind = int(np.count_nonzero(calls.is_api[calls.last_pass + 1 :]))
+    return behind < _FEW and bool((table.missing[table.is_tensor] & 3 == 0).any())
+
+
+_OTHERS = (OperatorKind.COLLECTIVE, OperatorKind.UPDATE)
+_FEW = 10  # calls behind the last pass: more are those of an optimizer
 
 
 def judge_by_model(result: PairResult) -> Judgement:
     """The verdict on a comparison of one step and rank to which the model applies."""
+    with np.errstate(all="ignore"):  # numbers of dumps are whatever they are
+        return _judged(result)
+
+
+def _judged(result: PairResult) -> Judgement:
     result, scale = without_loss_scale(result)
     assert result.bench is not None
     assert result.comparisons is not None

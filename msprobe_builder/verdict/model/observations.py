@@ -30,6 +30,7 @@ _MASK_FROM = -9e3
 _COMMON = 0.12
 # What a recorder's own sums lose: in float32, more of more elements.
 _SUMMED, _SUMMED_PER_ELEMENT = 2e-7, 2e-13
+_CLEARLY = 4.0
 _HALF_NORM = 0.3  # of a unit of half precision, where a recorder takes the norm in it
 # From which expected difference on two tensors have nothing in common, and anything may be seen.
 _UNRELATED = 0.5
@@ -56,6 +57,7 @@ class Observations:
     smallest: Float
     elements: Float
     resolution: Float
+    differs: Bool  # by more than the recorder's sums explain
 
 
 def observe(runs: Runs, comparisons: Comparisons) -> Observations:
@@ -108,6 +110,7 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
         smallest=unknown[6],
         elements=elements,
         resolution=_resolution(runs, elements, rows, own, theirs),
+        differs=np.zeros(size, dtype=bool),
     )
     for column, values in (
         (result.rms, rms),
@@ -120,6 +123,10 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
     result.moved[:, rows] = moved
     result.size[rows] = np.fmax.reduce(moved, axis=0)
     _measured(result, runs, comparisons)
+    result.differs[:] = (result.moved[:_MEAN] > 0).any(axis=0) | (
+        result.moved[_MEAN:] > _CLEARLY * result.resolution
+    ).any(axis=0)
+    result.differs[result.exact > 0] = True
     return result
 
 

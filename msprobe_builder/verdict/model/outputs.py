@@ -51,7 +51,7 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
     before = table.node[other[0]] if len(other) else len(runs.npu.tree)
     is_certain = expected.is_whole[rows] & (node <= before)
     chose = np.where(is_certain, CHOSE, _CHOSE_OF_UNKNOWN)
-    score[discrete] = np.where((seen.size[rows] > 0) & agrees[node], chose, 0.0)[discrete]
+    score[discrete] = np.where((seen.differs[rows]) & agrees[node], chose, 0.0)[discrete]
     odd = _cast_alone(runs)[rows]
     named = np.isin(node, list(evidence.arguments))
     for place in np.flatnonzero((score > 1) | odd | named).tolist():

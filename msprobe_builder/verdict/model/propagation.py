@@ -55,7 +55,7 @@ def propagate(
     """
     rows = _Rows.of(runs, seen)
     table = runs.npu.table
-    latent = np.where(runs.discrete & (seen.size > 0), 1.0, np.minimum(seen.size, WORST))
+    latent = np.where(runs.discrete & (seen.differs), 1.0, np.minimum(seen.size, WORST))
     told = np.full(len(table), np.nan)
     unknown = np.isnan(seen.size)
     own = _own_rounding(runs, rows, does, noise)
@@ -76,7 +76,7 @@ def propagate(
         latent[handed] = np.where(
             unknown[handed], np.where(made >= 0, latent[made], np.nan), seen.size[handed]
         )
-        latent[out[runs.discrete[out] & (seen.size[out] > 0)]] = 1.0
+        latent[out[runs.discrete[out] & (seen.differs[out])]] = 1.0
         if np.allclose(before, latent, 0.01, 0.0, equal_nan=True):
             break
     return Expected(latent, told, is_whole)
@@ -115,7 +115,7 @@ def _take_in(runs: Runs, rows: _Rows, seen: Observations, unknown: Bool, latent:
     of_maker = np.where(made >= 0, latent[made], np.nan)
     unseen = np.where(of_maker < 1, rows.unseen[rows.inputs] * of_maker, 0.0)
     read = np.fmax(np.minimum(seen.size[rows.inputs], WORST), np.nan_to_num(unseen))
-    other = runs.discrete[rows.inputs] & (seen.size[rows.inputs] > 0)
+    other = runs.discrete[rows.inputs] & (seen.differs[rows.inputs])
     read = np.where(other, 1.0, read)
     latent[rows.inputs] = np.where(unknown[rows.inputs], of_maker, read)
 
