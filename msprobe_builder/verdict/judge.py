@@ -12,11 +12,11 @@ from typing import Literal
 import numpy as np
 
 from msprobe_builder.base.codes import Strength
-from msprobe_builder.facts.fact import has_code
+from msprobe_builder.dump.names import Direction
 from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.judgement import applies, judge_by_model
-from msprobe_builder.verdict.ruling.conclusion import CLEAN, FAULT, conclude
+from msprobe_builder.verdict.ruling.conclusion import FAULT, conclude
 from msprobe_builder.verdict.ruling.judged import Judgement, Suspect, label
 from msprobe_builder.verdict.ruling.judgement import judge_by_rules
 
@@ -28,32 +28,32 @@ def judge_pair(result: PairResult, judge: Judge = "rules") -> Judgement | None:
 
     Rules judge alone where the model does not apply.
     """
-    if judge == "model" and applies(result):
-        return judge_by_model(result)
+    by_model = judge_by_model(result) if judge != "rules" and applies(result) else None
+    if by_model is not None and judge == "model":
+        return by_model
     by_rules = judge_by_rules(result)
-    if judge == "rules" or by_rules is None or not applies(result):
+    if by_rules is None or by_model is None or by_rules.is_reduced:
         return by_rules
-    return _agreed(result, by_rules, judge_by_model(result))
+    return _agreed(result, by_rules, by_model)
 
 
 def _agreed(result: PairResult, by_rules: Judgement, by_model: Judgement) -> Judgement:
     """What both say together: a fault for certain where both see one, at the model's place."""
-    if has_code(by_rules.said, "reduced_products"):
-        return by_rules  # of which the model knows nothing
-    is_fault = by_rules.conclusion == FAULT
-    if by_rules.suspects and _is_told_better(by_rules.suspects[0], by_model):
-        return by_rules
-    doubted = {_place(one) for one in by_rules.suspects if one.strength is not Strength.STRONG}
-    if is_fault and doubted.intersection(map(_place, by_model.suspects[:1])):
-        return by_rules
-    if is_fault and by_model.conclusion == FAULT:
-        return _with(by_model, by_rules.suspects[0])
-    if by_model.conclusion != FAULT and by_rules.conclusion == CLEAN:
+    sees, model_sees = by_rules.conclusion == FAULT, by_model.conclusion == FAULT
+    first = by_model.suspects[0] if by_model.suspects else None
+    if sees and (first is None or not model_sees):
+        return _doubted(result, by_rules)
+    if first is None or not model_sees or first.node in _of_parameters(result):
         limits = tuple(one for one in by_model.said if one.code.startswith("limits"))
-        return replace(by_rules, said=(*by_rules.said, *limits))
-    if not by_model.suspects and not is_fault:
+        return replace(by_rules, said=(*by_rules.said, *limits)) if not first else by_rules
+    if by_rules.suspects and _is_told_better(by_rules, first):
         return by_rules
-    return _doubted(result, by_rules if is_fault else by_model)
+    return _with(by_model, by_rules.suspects[0]) if sees else _doubted(result, by_model)
+
+
+def _of_parameters(result: PairResult) -> set[int]:
+    """Nodes of gradients of parameters, which recorders add up in ways that rules know."""
+    return set(np.flatnonzero(result.npu.tree.calls.direction == Direction.NONE).tolist())
 
 
 # What rules know more of than where it is.
@@ -63,9 +63,13 @@ _TOLD_BETTER = {
 }
 
 
-def _is_told_better(first: Suspect, by_model: Judgement) -> bool:
-    """Whether rules say more of a suspect of theirs: what it is, or the same place."""
-    return first.cause in _TOLD_BETTER or _place(first) in map(_place, by_model.suspects[:1])
+def _is_told_better(by_rules: Judgement, first: Suspect) -> bool:
+    """Whether rules say more: what it is, the same place, or why that is doubtful."""
+    best = by_rules.suspects[0]
+    doubted = [_place(one) for one in by_rules.suspects if one.strength is not Strength.STRONG]
+    if by_rules.conclusion != FAULT or best.cause in _TOLD_BETTER:
+        return True
+    return _place(first) in (_place(best), *doubted)
 
 
 def _doubted(result: PairResult, told: Judgement) -> Judgement:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
-from msprobe_builder.verdict.model.conduct import MOVES, PRODUCTS, Conduct
+from msprobe_builder.verdict.model.conduct import MOVES, Conduct
 from msprobe_builder.verdict.model.observations import Observations
 from msprobe_builder.verdict.model.propagation import Expected
 from msprobe_builder.verdict.model.runs import Runs
@@ -15,11 +15,9 @@ from msprobe_builder.verdict.model.runs import Runs
 Float = NDArray[np.float64]
 
 _FEW = 8  # calls that say nothing of others
-_SOME = 3
 _QUIETEST = 0.2  # share of calls that differ least: faults are not among them
 _MOST = 20 * SINGLE
 _LEVELS = 5
-_REDUCED = 2.0**-9  # of products whose operands were rounded to 10 bits
 
 
 def noise_of(runs: Runs, seen: Observations, does: Conduct) -> Float:
@@ -45,16 +43,12 @@ def spread_of(runs: Runs, seen: Observations, does: Conduct, expected: Expected)
     ratio = np.full(len(table), np.nan)
     ratio[rows] = np.log(seen.size[rows] / expected.told[rows])
     most = np.log(3.0 if runs.is_mixed else 4.0)
-    products = rows[does.kind[table.node[rows]] == PRODUCTS]
-    is_reduced = len(products) >= _SOME and float(np.median(seen.size[products])) < _REDUCED
     group = does.kind[table.node] + _LEVELS * runs.backward[table.node]
     result = np.ones(2 * _LEVELS)
     for one in np.unique(group[rows]).tolist():
         found = ratio[rows][group[rows] == one]
-        if len(found) >= (_SOME if is_reduced and one % _LEVELS == PRODUCTS else _FEW):
-            of_products = is_reduced and one % _LEVELS == PRODUCTS and not runs.is_mixed
-            highest = np.log(_REDUCED / SINGLE) if of_products else most
-            result[one] = np.exp(np.clip(np.median(found), np.log(0.5), highest))
+        if len(found) >= _FEW:
+            result[one] = np.exp(np.clip(np.median(found), np.log(0.5), most))
     return np.asarray(result[group])
 
 

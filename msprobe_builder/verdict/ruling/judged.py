@@ -57,6 +57,7 @@ class Judgement:
     said: Facts
     compared: int  # calls whose inputs and outputs could be judged
     noise: float
+    is_reduced: bool = False  # products were made of fewer bits on one side (TF32, HF32)
 
 
 def label(suspect: Suspect, result: PairResult) -> Fact | str:

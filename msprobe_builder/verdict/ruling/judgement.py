@@ -172,6 +172,7 @@ def judge_by_rules(result: PairResult) -> Judgement | None:
         said=said,
         compared=compared,
         noise=flow.noise,
+        is_reduced=bool(flow.reduced),
     )
 
 
