@@ -157,6 +157,11 @@ def _measured(result: Observations, runs: Runs, comparisons: Comparisons) -> Non
     if comparisons.md5_equal is not None:
         equal = pairs.npu[comparisons.md5_equal == 1]
         result.size[equal], result.moved[:, equal], result.exact[equal] = 0.0, 0.0, 0.0
+    sketched = comparisons.metrics.get("relative_difference")
+    if sketched is not None:
+        told = sketched.known & np.isfinite(sketched.value)
+        relative = np.minimum(sketched.value, WORST)
+        result.size[pairs.npu[told]] = result.exact[pairs.npu[told]] = relative[told]
     distance = comparisons.metrics.get("euclidean_distance")
     if distance is not None:
         norm = runs.bench.table.statistics[_NORM][pairs.bench]

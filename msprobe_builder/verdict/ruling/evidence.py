@@ -256,8 +256,10 @@ def _difference(flow: Flow, row: int) -> Fact:
     other = int(flow.bench_of[row]) if row >= 0 else -1
     if other >= 0 and flow.by_sum[row]:
         return fact("differs.checksum")
-    known = (0.0, None) if row < 0 else (float(flow.relative[row]), flow.said.get(row))
-    return differing(flow.npu.table, flow.bench.table, row, other, *known)
+    if other < 0:
+        return fact("differs.unknown")
+    where, relative = flow.said.get(row, ()), float(flow.relative[row])
+    return differing(flow.npu.table, flow.bench.table, row, other, relative, where)
 
 
 def told_of_overflow(graph: Graph, node: int) -> list[Fact]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.fact import Fact, Facts, fact
 from msprobe_builder.facts.words import STATISTIC, multiple
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.verdict.differences.distance import WORST, mask_values
@@ -22,7 +22,7 @@ def differing(
     row: int,
     other: int,
     relative: float = 0.0,
-    where: Fact | None = None,
+    where: Facts = (),
 ) -> Fact:
     """How a tensor differs: where that is known, else by the statistic that says most.
 
@@ -47,8 +47,8 @@ def differing(
         ratio = own[3] / theirs[3]
         change = np.abs(own - theirs)
     is_other_norm = np.isfinite(ratio) and theirs[3] > 0 and abs(ratio - 1) > 1e-3
-    if where is not None or relative > (_HIDDEN * abs(ratio - 1) if is_other_norm else 0):
-        place = None if where is None else fact("differs.where", where=where)
+    if where or relative > (_HIDDEN * abs(ratio - 1) if is_other_norm else 0):
+        place = fact("differs.where", where=where) if where else None
         share = float(f"{100 * relative:.2g}")  # sketches tell no more
         return fact("differs.relative", share=share, where=place)
     if is_other_norm:
