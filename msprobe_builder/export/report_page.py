@@ -252,9 +252,10 @@ def _parts(finding: Finding, colours: dict[str, str]) -> tuple[str, str]:
     metrics = [
         name for name in report_words.METRICS if any(one.get(name) is not None for one in measured)
     ]
+    said = [tell(decode(one.comparison.note if one.comparison else "")) for one in finding.rows]
     rows: list[Sequence[Cell]] = [
-        (*_tensor_cells(row), *(one.get(name) for name in metrics))
-        for row, one in zip(finding.rows, measured, strict=True)
+        (*_tensor_cells(row), *(one.get(name) for name in metrics), *([note] if any(said) else []))
+        for row, one, note in zip(finding.rows, measured, said, strict=True)
     ]
     path = " › ".join(escaped(name) for name in (*node.path, node.name))
     matched = escaped(finding.partner or _without_partner(finding))
@@ -266,7 +267,11 @@ def _parts(finding: Finding, colours: dict[str, str]) -> tuple[str, str]:
     both = (fact("head.argument"), *report_words.SIDES.values())
     differing = table(both, arguments) if arguments else ""
     stack = "\n".join(_frame(frame) for frame in node.stack)
-    titles = [*head, *(report_words.METRICS[name] for name in metrics)]
+    titles = [
+        *head,
+        *(report_words.METRICS[name] for name in metrics),
+        *([fact("head.note")] if any(said) else []),
+    ]
     return summary, (
         f"<p><code>{path}</code></p>"
         f'<p class="soft">{escaped(fact("report.of_reference"))}<code>{matched}</code></p>'

@@ -47,6 +47,9 @@ METRICS = {
     "max_abs_err": fact("metric.max_abs_err"),
     "max_elementwise_relative_err": fact("metric.max_elementwise_relative_err"),
     "one_thousandth_ratio": fact("metric.one_thousandth_ratio"),
+    "relative_difference": fact("metric.relative_difference"),
+    "factor_share": fact("metric.factor_share"),
+    "offset_share": fact("metric.offset_share"),
     "md5_equal": fact("metric.md5_equal"),
     "error": fact("metric.error"),
 }

@@ -32,8 +32,22 @@ CONSISTENT, MESSAGE, STACK, DATA = (
 RESULT, ACCURACY = "Result", "Accuracy Reached or Not"
 # Ours, behind a switch: the verdict corrected where the documented one is wrong, and more.
 MERGED = ("NPU Merged", "Bench Merged")
+SKETCHED = {  # from sketches or tensors, by their names in the database
+    "relative_difference": "Relative Difference",
+    "factor_share": "Factor Share",
+    "offset_share": "Offset Share",
+}
 OWN = (
-    *("Corrected Result", "Error", "Grade", "Role", "Times Expected", "Section", "Order"),
+    *(
+        "Corrected Result",
+        "Error",
+        *SKETCHED.values(),
+        "Grade",
+        "Role",
+        "Times Expected",
+        "Section",
+        "Order",
+    ),
     *("Group", "Group Error", "Group Grade"),
     *MERGED,
 )
@@ -53,6 +67,7 @@ NUMERIC = frozenset(
         *RELATIVE_ERRORS,
         *TENSOR_ERRORS.values(),
         "Error",
+        *SKETCHED.values(),
         "Times Expected",
         "Order",
         "Group Error",

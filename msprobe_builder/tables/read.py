@@ -38,7 +38,8 @@ def read_rows(
         return str([_frame(*frame) for frame in _frames(connection, stack_id)])
 
     message = columns.names.index(MESSAGE) if MESSAGE in columns.names else -1
-    metrics = task is Task.TENSOR  # the other tables are made of the statistics
+    # The documented columns of the other tables are made of the statistics.
+    metrics = task is Task.TENSOR or columns.has_own
     for call in read_calls(connection, place, only, metrics=metrics):
         with_stack = columns.has_stack and call.stack_id is not None
         stack = stack_of(call.stack_id) if with_stack and call.stack_id is not None else UNKNOWN

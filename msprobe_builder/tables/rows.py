@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite, isinf, isnan
 from typing import NamedTuple
@@ -341,6 +341,7 @@ def _own(call: Call, pair: ParameterRow, task: Task) -> tuple[Cell, ...]:
     return (
         corrected,
         UNKNOWN if error is None else error,
+        *_sketched(pair.comparison),
         call.grade,
         call.role or UNKNOWN,
         UNKNOWN if call.times_expected is None else call.times_expected,
@@ -350,6 +351,13 @@ def _own(call: Call, pair: ParameterRow, task: Task) -> tuple[Cell, ...]:
         _merged(pair.npu, call.npu_ranks),
         _merged(pair.bench, call.bench_ranks),
     )
+
+
+def _sketched(comparison: Comparison | None) -> Iterator[Cell]:
+    """In the order of ``columns.SKETCHED``."""
+    for name in names.SKETCHED:
+        value = None if comparison is None else comparison.metrics[METRICS.index(name)]
+        yield UNKNOWN if value is None else _number(value)
 
 
 def _group(call: Call) -> tuple[Cell, Cell, Cell]:
