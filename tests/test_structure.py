@@ -98,7 +98,7 @@ PARTS_MAY_IMPORT = {
 PARTS = {
     "msprobe_builder.merge": ["ranks", "flow", "values", "join"],
     "msprobe_builder.align": ["evidence", "pairing", "groups", "contradictions"],
-    "msprobe_builder.verdict": ["differences", "roles", "explanations", "ruling"],
+    "msprobe_builder.verdict": ["differences", "roles", "explanations", "ruling", "model"],
 }
 
 
