@@ -16,7 +16,7 @@ from msprobe_builder.facts.fact import Facts, within
 from msprobe_builder.graph.part import Part
 from msprobe_builder.invariants.additions import check_additions
 from msprobe_builder.invariants.check import check_run
-from msprobe_builder.invariants.conclusion import TOLD, rule, told
+from msprobe_builder.invariants.conclusion import TOLD, likeliest, rule, told
 from msprobe_builder.invariants.evidence import evidence_of, sketched_rows
 from msprobe_builder.invariants.violation import Check
 from msprobe_builder.link.calls import communication_calls
@@ -41,12 +41,10 @@ def store_evidence(connection: sqlite3.Connection, result: PairResult) -> None:
     found = check_additions(part, sketched, result.texts)
     checked = sum(found.checked.values())
     write_place(connection, result.step, result.rank, told(found.checked, found.unchecked), checked)
-    names = graph.tree.names
-    add_suspects(
-        connection,
-        [(one, source_line(graph.dump.stacks, names[one.node], [])) for one in found.violations],
-        first_node=1,
-    )
+    names, stacks = graph.tree.names, graph.dump.stacks
+    chosen = likeliest(found.violations, dict.fromkeys(range(len(names)), result.rank))
+    told_of = [(one, source_line(stacks, names[one.node], [])) for one in chosen]
+    add_suspects(connection, told_of, first_node=1)
 
 
 def settle_run(connection: sqlite3.Connection) -> None:
@@ -60,10 +58,8 @@ def settle_run(connection: sqlite3.Connection) -> None:
         found = check_run(run, calls if len(run.ranks) > 1 else [], children)
         checked += found.checked
         unchecked += found.unchecked
-        add_suspects(
-            connection,
-            [(one, read_source(connection, one.node)) for one in found.violations],
-        )
+        chosen = likeliest(found.violations, run.rank_of)
+        add_suspects(connection, [(one, read_source(connection, one.node)) for one in chosen])
     all_ranks = read_all_ranks(connection)
     for place in all_ranks.places:
         _add(checked, unchecked, place.said)
