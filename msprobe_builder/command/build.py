@@ -343,5 +343,8 @@ def _export_alone(config: BuildConfig, options: argparse.Namespace, *, quiet: bo
 
 def _print_failed(failed: Sequence[tuple[Place, str]], *, quiet: bool) -> None:
     """What was left out is an error, which is said even when nothing else is."""
+    from msprobe_builder.facts.wording import tell
+    from msprobe_builder.pipeline.executors.run import left_out
+
     for place, reason in failed if quiet else ():
-        print_error(f"Step {place.step} rank {place.rank} was left out: {reason}")
+        print_error(tell(left_out(place, reason)))

@@ -174,6 +174,7 @@ CREATE TABLE comparison (
     error               REAL,    -- what this pair contributes to the node's error
     nan_flags           INTEGER NOT NULL DEFAULT 0, -- bit i: i-th metric column is NaN
     note_id             INTEGER REFERENCES text (text_id),
+    slices              BLOB,    -- shares of the difference in 16 slices of rows, 16 of columns
     PRIMARY KEY (npu_node, npu_ordinal)
 ) WITHOUT ROWID;
 
@@ -190,6 +191,7 @@ CREATE TABLE group_comparison (
     error               REAL,
     nan_flags           INTEGER NOT NULL DEFAULT 0, -- as in comparison
     note_id             INTEGER REFERENCES text (text_id),
+    slices              BLOB,    -- shares of the difference in 16 slices of rows, 16 of columns
     PRIMARY KEY (npu_node, npu_ordinal)
 ) WITHOUT ROWID;
 
@@ -277,7 +279,7 @@ CREATE TABLE operator_check (
     status   TEXT NOT NULL CHECK (status IN ('passed', 'failed', 'not tested')),
     compared TEXT NOT NULL, -- recorded: the result in the dump; device: that of a second run
     times    REAL,          -- largest error in units of what rounding explains; NULL: no number
-    reason   TEXT NOT NULL
+    reason   TEXT NOT NULL  -- JSON: facts; empty where there is none
 );
 
 -- What a comparison of merged tensors needs: their files, or why there is nothing to compare.

@@ -92,6 +92,12 @@ def is_boolean(dtype_id: NDArray[np.int64], texts: Texts) -> NDArray[np.bool_]:
     return np.isin(dtype_id, [n for n, text in enumerate(texts.values) if _name(text) == "bool"])
 
 
+def is_complex(dtype_id: NDArray[np.int64], texts: Texts) -> NDArray[np.bool_]:
+    """Of each row whether it holds complex numbers."""
+    found = [n for n, text in enumerate(texts.values) if _name(text).startswith("complex")]
+    return np.isin(dtype_id, found)
+
+
 def discrete_types(texts: Texts) -> NDArray[np.bool_]:
     """By id whether a text names whole numbers or truth values; the last, of no text, is False."""
     names = [text.rpartition(".")[2].lower() for text in texts.values]

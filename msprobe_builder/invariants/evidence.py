@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.codes import Direction, Section
 from msprobe_builder.graph.calls import communicates
 from msprobe_builder.graph.part import Part
-from msprobe_builder.graph.recorded_origins import Places
+from msprobe_builder.graph.recorded_places import Places
 from msprobe_builder.sketch.definition import NUMBERS
 from msprobe_builder.sketch.file import Sketches, read_sketches
 from msprobe_builder.sketch.layout import NAME

@@ -28,6 +28,7 @@ Float = NDArray[np.float64]
 _SHOWN_ARGUMENTS = 3
 _SHOWN_CALLS = 6
 _DIGITS, _ALL_DIGITS = 6, 17
+_HIDDEN = 4.0  # times: so little of a difference shows in the norm
 
 
 def evidence(
@@ -251,7 +252,8 @@ def _listed(names: list[str]) -> Fact | list[str]:
 
 
 def _difference(flow: Flow, row: int) -> Fact:
-    """How a tensor differs from the reference, by the statistic that says most."""
+    """How a tensor differs from the reference: where that is known, else by the statistic
+    that says most."""
     other = int(flow.bench_of[row]) if row >= 0 else -1
     if other < 0:
         return fact("differs.unknown")
@@ -272,7 +274,13 @@ def _difference(flow: Flow, row: int) -> Fact:
     with np.errstate(all="ignore"):
         ratio = own[3] / theirs[3]
         change = np.abs(own - theirs)
-    if np.isfinite(ratio) and theirs[3] > 0 and abs(ratio - 1) > 1e-3:
+    is_other_norm = np.isfinite(ratio) and theirs[3] > 0 and abs(ratio - 1) > 1e-3
+    if row in flow.said or flow.relative[row] > (_HIDDEN * abs(ratio - 1) if is_other_norm else 0):
+        told = flow.said.get(row)
+        where = fact("differs.where", where=told) if told else None
+        share = float(f"{100 * flow.relative[row]:.2g}")  # sketches tell no more
+        return fact("differs.relative", share=share, where=where)
+    if is_other_norm:
         return fact("differs.norm", times=float(ratio))
     known = np.flatnonzero(np.isfinite(change))
     if not len(known) or not change[known].max() > 0:
