@@ -17,7 +17,7 @@ from msprobe_builder.graph.part import Part
 from msprobe_builder.invariants.additions import check_additions
 from msprobe_builder.invariants.check import check_run
 from msprobe_builder.invariants.conclusion import TOLD, likeliest, rule, told
-from msprobe_builder.invariants.evidence import evidence_of, sketched_rows
+from msprobe_builder.invariants.evidence import evidence_of
 from msprobe_builder.invariants.violation import Check
 from msprobe_builder.link.calls import communication_calls
 from msprobe_builder.metrics.result import PairResult
@@ -27,18 +27,15 @@ from msprobe_builder.verdict.ruling.evidence import source_line
 def store_evidence(connection: sqlite3.Connection, result: PairResult) -> None:
     """Store what one rank is checked by, and what does not hold within it.
 
-    Before the texts of the rank are stored. BuildError when its sketches are damaged.
+    Before the texts of the rank are stored.
     """
     graph = result.npu
     part = Part(graph.tree, graph.table)
-    # A record that nobody could read has taken a number, so sketches would be those of others.
-    is_whole = all(one.code != "malformed_record" for one in result.diagnostics)
-    sketched = sketched_rows(part, graph.dump.directory) if is_whole else None
-    write_evidence(connection, graph.table, evidence_of(part, sketched), result.texts)
-    if sketched is None:
+    write_evidence(connection, graph.table, evidence_of(part), result.texts)
+    if part.table.sketched is None:
         write_place(connection, result.step, result.rank, (), 0)
         return
-    found = check_additions(part, sketched, result.texts)
+    found = check_additions(part, result.texts)
     checked = sum(found.checked.values())
     write_place(connection, result.step, result.rank, told(found.checked, found.unchecked), checked)
     names, stacks = graph.tree.names, graph.dump.stacks
