@@ -156,6 +156,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="find where NaN and infinity come from: mark each call medium, high or critical",
     )
     parser.add_argument(
+        "--judge",
+        choices=("both", "rules", "model"),
+        default="both",
+        help="who says where a fault is: a model of error and rules together (default), or one",
+    )
+    parser.add_argument(
         "--export-merged",
         metavar="DIR",
         type=Path,
@@ -233,6 +239,7 @@ def run(options: argparse.Namespace) -> int:
             match_file=options.match_file,
             overflow_check=options.overflow_check,
             allow_missing=options.allow_missing,
+            judge=options.judge,
             device=options.device,
         ),
     )

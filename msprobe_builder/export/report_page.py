@@ -267,7 +267,11 @@ def _parts(finding: Finding, colours: dict[str, str]) -> tuple[str, str]:
     both = (fact("head.argument"), *report_words.SIDES.values())
     differing = table(both, arguments) if arguments else ""
     stack = "\n".join(_frame(frame) for frame in node.stack)
-    titles = [*head, *(report_words.METRICS[name] for name in metrics), *([fact("head.note")] if any(said) else [])]
+    titles = [
+        *head,
+        *(report_words.METRICS[name] for name in metrics),
+        *([fact("head.note")] if any(said) else []),
+    ]
     return summary, (
         f"<p><code>{path}</code></p>"
         f'<p class="soft">{escaped(fact("report.of_reference"))}<code>{matched}</code></p>'

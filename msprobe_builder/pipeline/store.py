@@ -20,7 +20,7 @@ from msprobe_builder.metrics.grading import PROFILES
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.pipeline.compare import PairJob, Report, build_pair
 from msprobe_builder.pipeline.kept import Keeper
-from msprobe_builder.verdict.ruling.judgement import judge_pair
+from msprobe_builder.verdict.judge import judge_pair
 
 
 def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> None:
@@ -28,7 +28,7 @@ def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> Non
     result = replace(build_pair(job, report, keeper), inputs=job.inputs)
     if job.options.overflow_check:
         result = _with_overflow(result)
-    judgement = judge_pair(result)
+    judgement = judge_pair(result, job.options.judge)
     report("store")
     if job.export_to is not None:
         from msprobe_builder.pipeline.merged_export import export_pair

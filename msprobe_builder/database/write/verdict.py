@@ -11,7 +11,7 @@ from msprobe_builder.database.write.rows import OrNull, insert_rows
 from msprobe_builder.facts.fact import encode
 from msprobe_builder.verdict.ruling.across import Ruling
 from msprobe_builder.verdict.ruling.all_ranks import AllRanks
-from msprobe_builder.verdict.ruling.judgement import Judgement
+from msprobe_builder.verdict.ruling.judged import Judgement
 
 
 def write_judgement(connection: sqlite3.Connection, judgement: Judgement, nodes: int) -> None:
