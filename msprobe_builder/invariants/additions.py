@@ -10,7 +10,6 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.graph.floating import rounding_unit
 from msprobe_builder.graph.part import Part
-from msprobe_builder.invariants.evidence import SketchedRows
 from msprobe_builder.invariants.tolerances import of_sum
 from msprobe_builder.invariants.violation import Check, Found, Violation
 from msprobe_builder.sketch.definition import FLAT
@@ -22,7 +21,7 @@ _FACTORS = {"add": (1.0, 1.0), "sub": (1.0, -1.0), "rsub": (-1.0, 1.0)}
 _NAMES = ("input.0", "input.1", "output.0")
 
 
-def check_additions(part: Part, sketched: SketchedRows | None, texts: Texts) -> Found:
+def check_additions(part: Part, texts: Texts) -> Found:
     """Additions and subtractions of two tensors of one shape on the way forward.
 
     The nodes of what is found count from 0.
@@ -35,16 +34,21 @@ def check_additions(part: Part, sketched: SketchedRows | None, texts: Texts) -> 
     is_real = [rounding_unit(one) > 0 for one in texts.values]  # whole numbers begin anew
     wanted = (places[:, 0] >= 0) & np.array([*is_real, False])[part.table.dtype_id[places[:, 2]]]
     nodes, places = nodes[wanted], places[wanted]
+    sketched = part.table.sketched
     if sketched is None:
         found.unchecked[Check.ADDITION] += len(nodes)
         return found
-    is_known = np.asarray((sketched.number[places] >= 0).all(1))
+    is_known = np.asarray((sketched.row[places] >= 0).all(1))
     for column in places.T:
-        is_known[is_known] = sketched.left_out(column[is_known]) == 0
+        rows = sketched.sketches.rows(sketched.row[column[is_known]])
+        is_known[is_known] = (rows["nans"] == 0) & (rows["infinities"] == 0)
     found.unchecked[Check.ADDITION] += int(np.count_nonzero(~is_known))
     found.checked[Check.ADDITION] += int(np.count_nonzero(is_known))
     nodes, places = nodes[is_known], places[is_known]
-    first, second, result = (sketched.numbers(column)[:, :FLAT] for column in places.T)
+    first, second, result = (
+        sketched.sketches.rows(sketched.row[column])["numbers"][:, :FLAT].astype(np.float64)
+        for column in places.T
+    )
     norms = part.table.statistics[_NORM][places]
     for place, node in enumerate(nodes.tolist()):
         one, other = factors[part.calls.stem[node]] or (1.0, 1.0)

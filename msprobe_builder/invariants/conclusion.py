@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msprobe_builder.base.codes import Strength
 from msprobe_builder.facts.fact import Facts, fact
-from msprobe_builder.invariants.violation import Check
+from msprobe_builder.invariants.violation import Check, Violation
 from msprobe_builder.verdict.ruling.across import Ruling, accuse_called
 from msprobe_builder.verdict.ruling.all_ranks import Accused, AllRanks
 from msprobe_builder.verdict.ruling.conclusion import CLEAN, UNDECIDED
 
 TOLD = "held"
+_MOST = 50  # suspects of a rank and step that are worth telling
 
 
 def told(checked: Mapping[Check, int], unchecked: Mapping[Check, int]) -> Facts:
@@ -24,6 +25,18 @@ def told(checked: Mapping[Check, int], unchecked: Mapping[Check, int]) -> Facts:
         parts = [one.said(unchecked[one]) for one in Check if unchecked[one]]
         said += (fact("not_held", checks=parts),)
     return said
+
+
+def likeliest(violations: Sequence[Violation], rank_of: Mapping[int, int]) -> list[Violation]:
+    """The first of each rank, those that are sure before the others."""
+    ordered = sorted(violations, key=lambda one: (-one.strength, one.node))
+    counts: Counter[int] = Counter()
+    result = []
+    for one in ordered:
+        counts[rank_of[one.node]] += 1
+        if counts[rank_of[one.node]] <= _MOST:
+            result.append(one)
+    return result
 
 
 def rule(all_ranks: AllRanks, checked: Counter[Check], unchecked: Counter[Check]) -> Ruling:

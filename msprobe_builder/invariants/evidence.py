@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,46 +10,9 @@ from numpy.typing import NDArray
 from msprobe_builder.base.codes import Direction, Section
 from msprobe_builder.graph.calls import communicates
 from msprobe_builder.graph.part import Part
-from msprobe_builder.graph.recorded_places import Places
 from msprobe_builder.sketch.definition import NUMBERS
-from msprobe_builder.sketch.file import Sketches, read_sketches
-from msprobe_builder.sketch.layout import NAME
 
 Int = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class SketchedRows:
-    """The sketches of a rank; ``number`` is that of each row of its table, -1 without one."""
-
-    sketches: Sketches
-    number: Int
-
-    def numbers(self, rows: Int) -> NDArray[np.float64]:
-        """The sketches of rows that have one, (n, NUMBERS)."""
-        return np.asarray(self.sketches.rows(self.number[rows])["numbers"], dtype=np.float64)
-
-    def left_out(self, rows: Int) -> Int:
-        """How many NaN and infinities each leaves out."""
-        found = self.sketches.rows(self.number[rows])
-        return np.asarray(found["nans"].astype(np.int64) + found["infinities"])
-
-
-def sketched_rows(part: Part, directory: Any) -> SketchedRows | None:
-    """The sketches beside a dump, of its calls on the way forward; None where it has none.
-
-    BuildError when they are damaged.
-    """
-    sketches = read_sketches(directory / NAME, int(part.tree.record.max(initial=-1)) + 1)
-    if sketches is None:
-        return None
-    shown = sketches.places[sketches.places["section"] <= Section.PARAMETERS_GRAD]
-    rows = Places(part.tree, part.table).of(shown["record"], shown["section"], shown["position"])
-    number = np.full(len(part.table), -1, dtype=np.int64)
-    number[rows[rows >= 0]] = shown["row"][rows >= 0]
-    # Of gradients the table may show those by argument, which lie in sections of their own.
-    number[(part.calls.direction == Direction.BACKWARD)[part.table.node]] = -1
-    return SketchedRows(sketches, number)
 
 
 def rows_that_tell(part: Part) -> Int:
@@ -100,13 +62,14 @@ class Evidence:
     left_out: Int
 
 
-def evidence_of(part: Part, sketched: SketchedRows | None) -> Evidence:
+def evidence_of(part: Part) -> Evidence:
     """What the database keeps of a rank."""
-    rows = rows_that_tell(part)
+    rows, sketched = rows_that_tell(part), part.table.sketched
     numbers = np.zeros((len(rows), NUMBERS), dtype=np.float32)
     left_out = np.full(len(rows), -1, dtype=np.int64)
     if sketched is not None:
-        known = np.flatnonzero(sketched.number[rows] >= 0)
-        numbers[known] = sketched.numbers(rows[known])
-        left_out[known] = sketched.left_out(rows[known])
+        known = np.flatnonzero(sketched.row[rows] >= 0)
+        found = sketched.sketches.rows(sketched.row[rows[known]])
+        numbers[known] = found["numbers"]
+        left_out[known] = found["nans"].astype(np.int64) + found["infinities"]
     return Evidence(rows, numbers, left_out)

@@ -62,18 +62,22 @@ def _written(run: Run, group: Sequence[int]) -> tuple[set[str], dict[str, list[V
         nodes = {rank: run.ranks[rank].by_name.get(call.name) for rank in group}
         if None in nodes.values():
             continue
-        given = {rank: run.ranks[rank].given(at) for rank, at in nodes.items() if at is not None}
+        given = {
+            rank: {one.name: one for one in run.ranks[rank].given(at)}
+            for rank, at in nodes.items()
+            if at is not None
+        }
+        heads = {name.split(".")[1] for name in given[group[0]]} - {"0"}
         for one in first.given(node):
             owner = first.owners.get(one.at)
             if owner is None or owner.kind is not Maker.PARAMETER or not one.is_written:
                 continue
-            if owner.name in wrong or not _have_alike(one, given):
+            weights = None if owner.name in wrong else _classes_of(one.name, one, given)
+            if weights is None or len(set(weights.values())) > 1:
                 continue
-            suffix = one.name.removeprefix("input.0")
-            for name in [each.name for each in first.given(node)]:
-                if name == one.name or not name.endswith(suffix) or not _is_beside(name, suffix):
-                    continue
-                alike = _classes_of(name, one, given)
+            place = one.name.removeprefix("input.0")  # in a list of weights, else empty
+            for head in sorted(heads):
+                alike = _classes_of(f"input.{head}{place}", one, given)
                 if alike is None:
                     continue
                 checked.add(owner.name)
@@ -83,26 +87,12 @@ def _written(run: Run, group: Sequence[int]) -> tuple[set[str], dict[str, list[V
     return checked, wrong
 
 
-def _is_beside(name: str, suffix: str) -> bool:
-    """Whether it is an argument, or an element of a list at the place of ``suffix``."""
-    return name.removeprefix("input.").removesuffix(suffix).isdecimal()
-
-
-def _have_alike(one: Tensor, given: Mapping[int, Sequence[Tensor]]) -> bool:
-    alike = _classes_of(one.name, one, given)
-    return alike is not None and len(set(alike.values())) == 1
-
-
 def _classes_of(
-    name: str, like: Tensor, given: Mapping[int, Sequence[Tensor]]
+    name: str, like: Tensor, given: Mapping[int, Mapping[str, Tensor]]
 ) -> dict[int, int] | None:
     """By rank which of the different tensors it is given there; None where that is not known."""
-    held = {
-        rank: one
-        for rank, tensors in given.items()
-        for one in tensors
-        if one.name == name and one.shape == like.shape
-    }
+    found = {rank: tensors.get(name) for rank, tensors in given.items()}
+    held = {rank: one for rank, one in found.items() if one is not None and one.shape == like.shape}
     return classes(held) if len(held) == len(given) else None
 
 

@@ -172,12 +172,11 @@ def _times(rank: int, times: float, precision: float) -> Fact:
 def _held(run: Run, term: _Term, gave: Floats, allowed: float) -> str | None:
     """The call of a rank that put out, or was given, what it gave instead."""
     rank = run.ranks[term.rank]
-    for node, tensors in rank.tensors.items():
-        for one in tensors:
-            if one.sketch is None or one.shape != term.given.shape or node == term.call.node:
-                continue
-            if one.size > allowed and _length(one.flat - gave) <= allowed:
-                return rank.nodes[node].name
+    for one in rank.of_shapes[term.given.shape]:
+        if one.sketch is None or one.node == term.call.node:
+            continue
+        if one.size > allowed and _length(one.flat - gave) <= allowed:
+            return rank.nodes[one.node].name
     return None
 
 

@@ -167,6 +167,15 @@ class Rank:
         }
 
     @cached_property
+    def of_shapes(self) -> dict[str, list[Tensor]]:
+        """Tensors by their shape."""
+        found: dict[str, list[Tensor]] = {}
+        for each in self.tensors.values():
+            for one in each:
+                found.setdefault(one.shape, []).append(one)
+        return found
+
+    @cached_property
     def brought(self) -> dict[str, list[Tensor]]:
         """What backward passes brought to parameters, by their names in the model."""
         result: dict[str, list[Tensor]] = {}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import permutations
+from itertools import chain, permutations
 
 from msprobe_builder.facts.fact import fact
 from msprobe_builder.invariants.run import Run, Tensor, given_to, is_on_its_way, left_by
 from msprobe_builder.invariants.violation import Check, Found, Violation
 from msprobe_builder.link.calls import Call, Leaf, Place
-from msprobe_builder.link.pairing import Delivery, Together, place_of
+from msprobe_builder.link.pairing import ALL_PAIRS, Delivery, Together, place_of
 from msprobe_builder.link.signatures import Pattern
 
 
@@ -47,6 +47,12 @@ def check_transfers(
 
 def _ways(group: Together) -> Iterator[tuple[Call, Call]]:
     """Who gives to whom."""
+    if group.root is None and len(group.calls) > ALL_PAIRS:
+        behind = [*group.calls[1:], group.calls[0]]
+        yield from chain.from_iterable(
+            ((one, other), (other, one)) for one, other in zip(group.calls, behind, strict=True)
+        )
+        return
     if group.root is None:
         yield from permutations(group.calls, 2)
         return

@@ -16,8 +16,8 @@ from msprobe_builder.facts.fact import Facts, within
 from msprobe_builder.graph.part import Part
 from msprobe_builder.invariants.additions import check_additions
 from msprobe_builder.invariants.check import check_run
-from msprobe_builder.invariants.conclusion import TOLD, rule, told
-from msprobe_builder.invariants.evidence import evidence_of, sketched_rows
+from msprobe_builder.invariants.conclusion import TOLD, likeliest, rule, told
+from msprobe_builder.invariants.evidence import evidence_of
 from msprobe_builder.invariants.violation import Check
 from msprobe_builder.link.calls import communication_calls
 from msprobe_builder.metrics.result import PairResult
@@ -27,26 +27,21 @@ from msprobe_builder.verdict.ruling.evidence import source_line
 def store_evidence(connection: sqlite3.Connection, result: PairResult) -> None:
     """Store what one rank is checked by, and what does not hold within it.
 
-    Before the texts of the rank are stored. BuildError when its sketches are damaged.
+    Before the texts of the rank are stored.
     """
     graph = result.npu
     part = Part(graph.tree, graph.table)
-    # A record that nobody could read has taken a number, so sketches would be those of others.
-    is_whole = all(one.code != "malformed_record" for one in result.diagnostics)
-    sketched = sketched_rows(part, graph.dump.directory) if is_whole else None
-    write_evidence(connection, graph.table, evidence_of(part, sketched), result.texts)
-    if sketched is None:
+    write_evidence(connection, graph.table, evidence_of(part), result.texts)
+    if part.table.sketched is None:
         write_place(connection, result.step, result.rank, (), 0)
         return
-    found = check_additions(part, sketched, result.texts)
+    found = check_additions(part, result.texts)
     checked = sum(found.checked.values())
     write_place(connection, result.step, result.rank, told(found.checked, found.unchecked), checked)
-    names = graph.tree.names
-    add_suspects(
-        connection,
-        [(one, source_line(graph.dump.stacks, names[one.node], [])) for one in found.violations],
-        first_node=1,
-    )
+    names, stacks = graph.tree.names, graph.dump.stacks
+    chosen = likeliest(found.violations, dict.fromkeys(range(len(names)), result.rank))
+    told_of = [(one, source_line(stacks, names[one.node], [])) for one in chosen]
+    add_suspects(connection, told_of, first_node=1)
 
 
 def settle_run(connection: sqlite3.Connection) -> None:
@@ -60,10 +55,8 @@ def settle_run(connection: sqlite3.Connection) -> None:
         found = check_run(run, calls if len(run.ranks) > 1 else [], children)
         checked += found.checked
         unchecked += found.unchecked
-        add_suspects(
-            connection,
-            [(one, read_source(connection, one.node)) for one in found.violations],
-        )
+        chosen = likeliest(found.violations, run.rank_of)
+        add_suspects(connection, [(one, read_source(connection, one.node)) for one in chosen])
     all_ranks = read_all_ranks(connection)
     for place in all_ranks.places:
         _add(checked, unchecked, place.said)
