@@ -114,22 +114,25 @@ def pairs(
 
 def ratios(rng: np.random.Generator, kind: str, size: float, type_name: str) -> Array:
     """Estimated relative differences as shares of the true ones."""
-    from msprobe_builder.sketch.estimates import estimates
+    from msprobe_builder.sketch.estimates import estimates, layouts_of
     from msprobe_collector.record.sketches import Sketches
     from msprobe_collector.unseen import unseen
 
     sketches = Sketches()
     norms: list[float] = []
     truths: list[float] = []
+    shapes: list[tuple[int, ...]] = []
     for ours, reference in pairs(rng, kind, size, type_name):
         with unseen():
             sketches.add(ours, None)
             sketches.add(reference, None)
         other = reference.double().numpy()
+        shapes.append(other.shape)
         norms.append(float(np.linalg.norm(other)))
         truths.append(float(np.linalg.norm(ours.double().numpy() - other)) / norms[-1])
     rows = sketches.take()
-    found = estimates(rows[::2], rows[1::2], np.full(len(norms), np.nan), np.array(norms))
+    unknown, layouts = np.full(len(norms), np.nan), layouts_of(shapes)
+    found = estimates(rows[::2], rows[1::2], unknown, np.array(norms), layouts)
     truth = np.array(truths)
     return found.relative[truth > 0] / truth[truth > 0]
 

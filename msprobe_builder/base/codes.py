@@ -27,7 +27,10 @@ TENSOR_METRICS = (
     "one_thousandth_ratio",
     "five_thousandths_ratio",
 )
-METRICS = STATISTIC_METRICS + TENSOR_METRICS
+# What sketches estimate and tensors tell exactly.
+SKETCH_METRICS = ("cosine", "relative_difference", "factor_share", "offset_share")
+METRICS = STATISTIC_METRICS + TENSOR_METRICS + SKETCH_METRICS[1:]
+SLICES = 16  # of the rows of a tensor, and of its columns, in ``slices`` of comparisons
 
 
 class Disagreement(IntEnum):

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 
-from msprobe_builder.base.codes import APPLICATION_ID, TENSOR_METRICS
+from msprobe_builder.base.codes import APPLICATION_ID, METRICS, STATISTIC_METRICS
 from msprobe_builder.database.layout import current_layout, read_layout, table_columns
 from msprobe_builder.database.migrations import SCHEMA_VERSION
 
@@ -21,7 +21,7 @@ LATE = {
     "node": ("overflow",),
     "match": ("author", "matched_at", "note", "evidence", "certainty"),
     "tensor": ("md5", "file"),
-    "comparison": (*TENSOR_METRICS, "md5_equal", "note_id"),
+    "comparison": (*METRICS[len(STATISTIC_METRICS) :], "md5_equal", "note_id", "slices"),
 }
 
 

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msprobe_builder.base.codes import SKETCH_METRICS
 from msprobe_builder.database.layout import (
     Layout,
     current_layout,
@@ -104,6 +105,16 @@ STEPS = (
         11,
         "Facts instead of sentences.",
         renamed=(("suspect", "heirs", "followers"),),
+    ),
+    Step(12, "What one run is checked by.", tables=("evidence",)),
+    Step(
+        13,
+        "What sketches tell of differences.",
+        columns=tuple(
+            (table, column)
+            for table in ("comparison", "group_comparison")
+            for column in (*SKETCH_METRICS[1:], "slices")
+        ),
     ),
 )
 # Versions that files outside this repository may have: a file of each lies in tests/data.

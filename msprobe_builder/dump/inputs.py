@@ -8,8 +8,10 @@ from hashlib import blake2b
 from pathlib import Path
 
 from msprobe_builder.dump.construct import construct_path
+from msprobe_builder.dump.flow_file import flow_path
 from msprobe_builder.dump.source import Source
 from msprobe_builder.dump.stack import stack_path
+from msprobe_builder.sketch.layout import NAME as SKETCHES
 
 _DIGEST = 12  # bytes
 
@@ -33,6 +35,9 @@ def _files(directory: Path) -> Iterator[str]:
     yield "rank\n"
     for path in (directory / "dump.json", construct_path(directory), stack_path(directory)):
         yield f"{path.name} {file_state(path)}\n"
+    for path in (flow_path(directory), directory / SKETCHES):
+        if path.exists():
+            yield f"{path.name} {file_state(path)}\n"
     tensors = directory / "dump_tensor_data"
     try:
         with os.scandir(tensors) as entries:

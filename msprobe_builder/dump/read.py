@@ -22,6 +22,8 @@ from msprobe_builder.dump.parameters import Parameters
 from msprobe_builder.dump.source import InMemoryDump, Source
 from msprobe_builder.dump.stack import Stacks, read_stacks, stack_path
 from msprobe_builder.files.regular import is_packed, read_bytes
+from msprobe_builder.sketch.file import Sketches, read_sketches
+from msprobe_builder.sketch.layout import NAME as SKETCHES
 
 _SMALL = 2 << 20  # bytes of a dump.json with few records that are alike
 MERGED_RANKS = "merged_ranks"  # in the head of dumps that were merged from many ranks
@@ -49,6 +51,7 @@ class Dump:
     repeated: tuple[str, ...] = ()  # the same inside the records of dump.json, and in stack.json
     by_argument: bool = False  # gradients are those of arguments, not of the last autograd node
     flow: RecordedFlow | None = None  # who made its tensors, where that was recorded
+    sketches: Sketches | None = None  # of its tensors, where they were recorded
     is_merged: bool = False  # from many ranks, with a hierarchy that is mended already
 
     def without_calls(self) -> Dump:
@@ -63,6 +66,7 @@ class Dump:
             twice=(),
             repeated=(),
             flow=None,
+            sketches=None,
         )
 
 
@@ -130,9 +134,10 @@ def read_dump(
     if not isinstance(task, str) or not task:
         problem = "is not text" if "task" in reader.header else "is missing"
         raise BuildError(f"{path}: the key 'task' {problem}; dump this step again.")
-    flow = None
+    flow = sketches = None
     if isinstance(source, Path) and not malformed:  # which would have taken a number
         flow = read_flow(flow_path(directory), records)
+        sketches = read_sketches(directory / SKETCHES, len(records))
     tensor_dir = directory / "dump_tensor_data"
     return Dump(
         directory=directory,
@@ -151,6 +156,7 @@ def read_dump(
         repeated=(*reader.twice, *repeated),
         by_argument=gradients_by_argument and ARGUMENT_GRADIENTS in reader.header,
         flow=flow,
+        sketches=sketches,
         is_merged=MERGED_RANKS in reader.header,
     )
 

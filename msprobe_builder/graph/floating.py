@@ -69,6 +69,12 @@ def rounding_units(texts: Sequence[str]) -> dict[int, float]:
     }
 
 
+def rounding_unit(dtype: str) -> float:
+    """Rounding unit of a type, 0 where it holds whole numbers or truth values."""
+    name = _name(dtype)
+    return 0.0 if name.startswith(("int", "uint", "bool", "long")) else _type_of(dtype).epsilon
+
+
 def steps(units: NDArray[np.float64]) -> NDArray[np.float64]:
     """Distance from 0 to the next number of the types that round with these units, else 0.
 
@@ -84,6 +90,12 @@ def steps(units: NDArray[np.float64]) -> NDArray[np.float64]:
 def is_boolean(dtype_id: NDArray[np.int64], texts: Texts) -> NDArray[np.bool_]:
     """Of each row whether it holds truth values."""
     return np.isin(dtype_id, [n for n, text in enumerate(texts.values) if _name(text) == "bool"])
+
+
+def is_complex(dtype_id: NDArray[np.int64], texts: Texts) -> NDArray[np.bool_]:
+    """Of each row whether it holds complex numbers."""
+    found = [n for n, text in enumerate(texts.values) if _name(text).startswith("complex")]
+    return np.isin(dtype_id, found)
 
 
 def discrete_types(texts: Texts) -> NDArray[np.bool_]:

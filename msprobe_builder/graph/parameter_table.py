@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Parameters
 from msprobe_builder.graph.tree import Tree
+from msprobe_builder.sketch.file import Sketches
 
 Int = NDArray[np.int64]
 
@@ -21,13 +22,25 @@ class Origins:
 
     Rows with equal ``same`` (-1 unknown) are one tensor; ``maker`` is the row that made it, -1
     where none did. Of ``settled`` rows nothing remains to be guessed; those that ``hands_on`` are
-    what their call was given.
+    what their call was given. ``kind`` is a Maker of flow_layout.py, ``name`` an index of ``names``
+    where the maker is one parameter, buffer or gradient, else -1.
     """
 
     same: Int
     maker: Int
     settled: NDArray[np.bool_]
     hands_on: NDArray[np.bool_]
+    kind: NDArray[np.uint8]
+    name: NDArray[np.int32]
+    names: list[str]
+
+
+@dataclass(frozen=True)
+class SketchRows:
+    """Which row of a file of sketches each row of a table has, -1 for none."""
+
+    sketches: Sketches
+    row: Int
 
 
 @dataclass(frozen=True)
@@ -56,16 +69,17 @@ class ParameterTable:
     numel: NDArray[np.float64]
     md5: dict[int, str]
     file: dict[int, str]
-    origins: Origins | None = None  # what was recorded of them; not of parts put together
+    # What was recorded of them besides; not of parts put together.
+    origins: Origins | None = None
+    sketched: SketchRows | None = None
 
     def __len__(self) -> int:
         return len(self.node)
 
 
 # Columns with one element per row; the statistics have one row per statistic.
-_COLUMNS = tuple(
-    field.name for field in fields(ParameterTable) if field.name not in ("md5", "file", "origins")
-)
+_OTHERS = ("md5", "file", "origins", "sketched")
+_COLUMNS = tuple(field.name for field in fields(ParameterTable) if field.name not in _OTHERS)
 
 
 _AS_RECORDED = (

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from msprobe_builder.base.codes import Section
 from msprobe_builder.dump.flow_file import RecordedFlow
 from msprobe_builder.dump.flow_layout import NONE, Maker, Mark, Place
-from msprobe_builder.graph.parameter_table import Origins, ParameterTable, positions
+from msprobe_builder.graph.parameter_table import Origins, ParameterTable
+from msprobe_builder.graph.recorded_places import Places, shown
 from msprobe_builder.graph.tree import Tree
 
 Int = NDArray[np.int64]
@@ -28,8 +29,8 @@ def recorded_origins(
     ``by_argument`` says that the table shows gradients by argument where the dump has them.
     """
     size = len(table)
-    place = _Places(tree, table)
-    rows = _shown(flow.rows, by_argument=by_argument)
+    place = Places(tree, table)
+    rows = shown(flow.rows, by_argument=by_argument)
     here = place.of(rows["record"], rows["section"], rows["position"])
     rows, here = rows[here >= 0], here[here >= 0]
     maker = np.full(len(rows), -1, dtype=np.int64)
@@ -57,18 +58,13 @@ def recorded_origins(
     settled[here] = is_sum | (is_certain & by_record & (maker >= 0)) | (is_one & _is_named(rows))
     hands_on = np.zeros(size, dtype=bool)
     hands_on[here] = rows["marks"] & Mark.SAME > 0
-    return Origins(same, row_of_maker, settled, hands_on | _of_inputs(table, same))
-
-
-def _shown(rows: NDArray[Any], *, by_argument: bool) -> NDArray[Any]:
-    """Rows of what the table shows, their sections those of the table."""
-    are_instead = rows["section"] == Place.OUTPUT_GRADIENTS
-    if not by_argument:
-        return np.asarray(rows[~are_instead])
-    replaced = np.isin(rows["record"], rows["record"][are_instead])
-    rows = rows[~(replaced & (rows["section"] == Place.INPUT))].copy()
-    rows["section"][rows["section"] == Place.OUTPUT_GRADIENTS] = Place.INPUT
-    return np.asarray(rows)
+    kind = np.zeros(size, dtype=np.uint8)
+    kind[here] = rows["kind"]
+    name = np.full(size, -1, dtype=np.int32)
+    by_name = is_one & _is_named(rows)
+    name[here[by_name]] = rows["maker"][by_name]
+    hands_on |= _of_inputs(table, same)
+    return Origins(same, row_of_maker, settled, hands_on, kind, name, flow.names)
 
 
 def _sections(section: NDArray[Any], *, by_argument: bool) -> Int:
@@ -118,27 +114,3 @@ def _of_inputs(table: ParameterTable, same: Int) -> NDArray[np.bool_]:
     both = table.node * (int(same.max(initial=0)) + 1) + same
     given = both[known & (table.section == Section.INPUT)]
     return np.asarray(known & (table.section == Section.OUTPUT) & np.isin(both, given))
-
-
-class _Places:
-    """Rows of a table by record, section and position among the tensors there."""
-
-    def __init__(self, tree: Tree, table: ParameterTable) -> None:
-        rows = np.flatnonzero(table.is_tensor & (tree.record[table.node] >= 0))
-        node, section = table.node[rows].astype(np.int64), table.section[rows].astype(np.int64)
-        keys = _key(tree.record[node], section, positions(node, section))
-        order = np.argsort(keys, kind="stable")
-        self._keys, self._rows = keys[order], rows[order]
-
-    def of(self, record: NDArray[Any], section: NDArray[Any], position: NDArray[Any]) -> Int:
-        """The rows, -1 where the table has none."""
-        keys = _key(record, section, position)
-        if not len(self._keys):
-            return np.full(len(keys), -1, dtype=np.int64)
-        found = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        return np.where(self._keys[found] == keys, self._rows[found], -1)
-
-
-def _key(record: NDArray[Any], section: NDArray[Any], position: NDArray[Any]) -> NDArray[Any]:
-    both = record.astype(np.uint64) << np.uint64(31) | position.astype(np.uint64)
-    return np.asarray(both << np.uint64(3) | section.astype(np.uint64))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.diagnostics import Diagnostic
-from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.fact import Fact, Facts, fact
 from msprobe_builder.metrics.pairing import Pairs
 
 if TYPE_CHECKING:
@@ -38,6 +38,14 @@ class RealData:
 
 
 @dataclass(frozen=True)
+class Apart:
+    """What is known of the difference of n pairs beside the metrics."""
+
+    slices: NDArray[np.uint8]  # (n, 2 * SLICES): shares of it in rows, in columns; 255 is all
+    said: dict[int, Facts]  # where it is, or what kind of difference it is, by position
+
+
+@dataclass(frozen=True)
 class Comparisons:
     """Everything measured on the pairs; ``error`` is what a pair contributes to its node."""
 
@@ -48,6 +56,7 @@ class Comparisons:
     requires_grad_equal: NDArray[np.int8]  # -1 unknown, 0, 1
     md5_equal: NDArray[np.int8] | None = None  # -1 unknown, 0, 1
     notes: dict[int, Fact] = field(default_factory=dict)  # by position among the pairs
+    apart: Apart | None = None  # where sketches or the tensors themselves tell it
 
 
 _KINDS = {

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.bands import Band
-from msprobe_builder.base.codes import STATISTIC_METRICS
-from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.base.codes import STATISTIC_METRICS, Grade
+from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.base.options import CPU
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
@@ -36,6 +36,7 @@ from msprobe_builder.metrics.grading import (
 from msprobe_builder.metrics.memory import unwritten
 from msprobe_builder.metrics.numbers import compare_numbers
 from msprobe_builder.metrics.pairing import Pairs, no_pairs, with_chosen
+from msprobe_builder.metrics.sketches import beyond_rounding, compare_sketches
 from msprobe_builder.metrics.statistics import (
     StatisticsErrors,
     compare_statistics,
@@ -72,6 +73,7 @@ class Compared:
     comparisons: Comparisons
     statistics: StatisticsErrors
     data: RealData
+    foreign: Int  # positions of pairs of which a sketch is that of another tensor
 
 
 def compare_rows(
@@ -97,7 +99,12 @@ def compare_rows(
         from msprobe_builder.metrics.tensor import compare_real_data
 
         data = compare_real_data(npu, bench, pairs, threads, device)
-        metrics = data.metrics
+        metrics = data.metrics | _relative(data.metrics["euclidean_distance"], bench.table, pairs)
+    apart, foreign = None, np.empty(0, dtype=np.int64)
+    if task is Task.STATISTICS:
+        metrics, apart, foreign = compare_sketches(npu.table, bench.table, pairs, texts)
+        limit = beyond_rounding(npu.table, bench.table, pairs, texts)
+        statistics = _with_sketches(statistics, metrics, limit)
     notes = _unmerged(npu, bench, pairs) if task is Task.MD5 else {}
     if no_data is None:
         no_data = npu.tree.calls.are(is_uninitialised)[npu.table.node[pairs.npu]]
@@ -111,8 +118,9 @@ def compare_rows(
         ),
         md5_equal=md5_equal,
         notes=notes | data.notes | dict.fromkeys(np.flatnonzero(no_data).tolist(), _UNWRITTEN),
+        apart=apart,
     )
-    return Compared(comparisons, statistics, data)
+    return Compared(comparisons, statistics, data, foreign)
 
 
 def measure(
@@ -129,8 +137,8 @@ def measure(
     pairs = no_pairs() if structure else pair_sides(npu, bench, matching.npu, texts)
     if matching.values and not structure:
         pairs = with_chosen(pairs, npu, bench, matching, texts)
-    fresh, theirs = (unwritten(side.tree, side.table) for side in (npu, bench))
-    no_data = fresh[pairs.npu] | theirs[pairs.bench]
+    fresh, bench_fresh = (unwritten(side.tree, side.table) for side in (npu, bench))
+    no_data = fresh[pairs.npu] | bench_fresh[pairs.bench]
     compared = compare_rows(task, npu, bench, pairs, texts, threads, device, no_data)
     data, comparisons = compared.data, compared.comparisons
     npu, bench = _with_ranks_apart(npu, bench, pairs, data)
@@ -152,7 +160,12 @@ def measure(
         comparisons,
         of_nodes,
         PROFILES[task],
-        [*data.diagnostics, *_one_sided(npu, bench, pairs), *_added_up(npu, bench)],
+        [
+            *data.diagnostics,
+            *_one_sided(npu, bench, pairs),
+            *_added_up(npu, bench),
+            *_foreign(npu, pairs, compared.foreign),
+        ],
         npu.provenance,
         bench.provenance,
     )
@@ -178,6 +191,12 @@ def _one_sided(npu: Side, bench: Side, pairs: Pairs) -> list[Diagnostic]:
     row = pairs.npu[int(is_bare.argmax())]
     name = npu.tree.names[int(npu.table.node[row])]
     return [Diagnostic("warning", "one_sided_statistic", message, name, count=int(is_bare.sum()))]
+
+
+def _foreign(npu: Side, pairs: Pairs, foreign: Int) -> list[Diagnostic]:
+    """Sketches that are not of the tensors that they stand for."""
+    names = [npu.tree.names[int(npu.table.node[pairs.npu[place]])] for place in foreign.tolist()]
+    return about("warning", "foreign_sketch", names, fact("note.foreign_sketch"))
 
 
 def _added_up(npu: Side, bench: Side) -> list[Diagnostic]:
@@ -206,6 +225,30 @@ def _with_ranks_apart(npu: Side, bench: Side, pairs: Pairs, data: RealData) -> t
         with_faulty_shares(one, bench, partner, {row for row, _ in differing}),
         with_faulty_shares(other, npu, back, {row for _, row in differing}, is_reference=True),
     )
+
+
+def _with_sketches(
+    statistics: StatisticsErrors, metrics: dict[str, Metric], limit: Float
+) -> StatisticsErrors:
+    """With what sketches tell: beyond rounding at least the least error that is not ok."""
+    if "relative_difference" not in metrics:
+        return statistics
+    relative = metrics["relative_difference"]
+    bounded = np.where(np.isnan(relative.value), 1.0, np.minimum(relative.value, 1.0))
+    bounded = np.where(bounded > limit, np.fmax(bounded, _NOT_OK), bounded)
+    worst = np.fmax(statistics.worst, np.where(relative.known, bounded, np.nan))
+    return StatisticsErrors(statistics.is_open & ~relative.known, worst)
+
+
+_NOT_OK = next(band.low or 0.0 for band in PROFILES[Task.STATISTICS] if band.grade is Grade.SLIGHT)
+
+
+def _relative(distance: Metric, bench: ParameterTable, pairs: Pairs) -> dict[str, Metric]:
+    """Distances beside the norm of the reference."""
+    norm = bench.statistics[3, pairs.bench]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(distance.value == 0, 0.0, distance.value / norm)
+    return {"relative_difference": Metric(relative, distance.known)}
 
 
 def _pair_errors(

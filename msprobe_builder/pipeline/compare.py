@@ -27,6 +27,7 @@ from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.recorded_origins import recorded_origins
 from msprobe_builder.graph.shared import Shared
 from msprobe_builder.graph.side import Side
+from msprobe_builder.graph.sketch_rows import sketch_rows
 from msprobe_builder.graph.tree import LARGE
 from msprobe_builder.match.choose import match_nodes
 from msprobe_builder.match.matching import Told
@@ -335,13 +336,16 @@ def read_rank(
         message = fact("note.malformed_stack")
         count = dump.stacks.skipped
         found.append(Diagnostic("info", "malformed_stack", message, count=count))
-    parameters, flow = dump.parameters, dump.flow
+    parameters, flow, sketches = dump.parameters, dump.flow, dump.sketches
     # From here on nothing holds the names of calls, which are as large as all columns.
     dump = replace(dump.without_calls(), stacks=shared.stacks(dump.stacks))
     table = shared.table(tree, parameters)
     if flow is not None:
         origins = recorded_origins(tree, table, flow, by_argument=dump.by_argument)
         table = replace(table, origins=origins)
+    if sketches is not None:
+        sketched = sketch_rows(tree, table, sketches, by_argument=dump.by_argument)
+        table = replace(table, sketched=sketched)
     if len(tree) >= LARGE:
         give_back_pieces()
     return Side(dump, tree, table), found

@@ -14,9 +14,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from msprobe_builder.base.codes import SLICES
+
 Numbers: TypeAlias = "npt.NDArray[np.float32]"
 
-FLAT, SLICES = 32, 16
+FLAT = 32
 NUMBERS = FLAT + 2 * SLICES  # of a sketch: flat, rows, columns
 DEEP = FLAT // 2  # sums of each of the two planes
 PERIOD = 64  # of the signs of rows and columns, so that shards cut at its multiples add up
@@ -77,6 +79,36 @@ def slice_length(length: int) -> int:
     """How many of ``length`` rows or columns are in each slice; the last slices may be empty."""
     part = -(-length // SLICES)
     return part if part <= PERIOD else -(-part // PERIOD) * PERIOD
+
+
+def slices_in(length: int) -> int:
+    """How many slices of ``length`` rows or columns are not empty."""
+    return -(-length // slice_length(length)) if length else 0
+
+
+def slices_of_ones(grid: Grid) -> npt.NDArray[np.float64]:
+    """The sums by slices of a tensor of nothing but 1, (2 * SLICES,), without making one."""
+    result = np.zeros(2 * SLICES)
+    for first, bits, length, part, across in (
+        (0, _ROW_BITS, grid.rows, grid.row_slice, _sum_of_signs(_COLUMN_BITS, grid.columns)),
+        (
+            SLICES,
+            _COLUMN_BITS,
+            grid.columns,
+            grid.column_slice,
+            _sum_of_signs(_ROW_BITS, grid.rows),
+        ),
+    ):
+        for place in range(slices_in(length)):
+            own = min(part, length - place * part)
+            result[first + place] = _sum_of_signs(bits, own) * across
+    return result
+
+
+def _sum_of_signs(bits: int, length: int) -> int:
+    """Of the first ``length`` of periodic signs."""
+    periods, rest = divmod(length, PERIOD)
+    return 2 * (periods * bits.bit_count() + (bits & (1 << rest) - 1).bit_count()) - length
 
 
 def row_signs(length: int) -> npt.NDArray[np.int8]:

@@ -32,8 +32,22 @@ CONSISTENT, MESSAGE, STACK, DATA = (
 RESULT, ACCURACY = "Result", "Accuracy Reached or Not"
 # Ours, behind a switch: the verdict corrected where the documented one is wrong, and more.
 MERGED = ("NPU Merged", "Bench Merged")
+SKETCHED = {  # from sketches or tensors, by their names in the database
+    "relative_difference": "Relative Difference",
+    "factor_share": "Factor Share",
+    "offset_share": "Offset Share",
+}
 OWN = (
-    *("Corrected Result", "Error", "Grade", "Role", "Times Expected", "Section", "Order"),
+    *(
+        "Corrected Result",
+        "Error",
+        *SKETCHED.values(),
+        "Grade",
+        "Role",
+        "Times Expected",
+        "Section",
+        "Order",
+    ),
     *("Group", "Group Error", "Group Grade"),
     *MERGED,
 )
@@ -53,6 +67,7 @@ NUMERIC = frozenset(
         *RELATIVE_ERRORS,
         *TENSOR_ERRORS.values(),
         "Error",
+        *SKETCHED.values(),
         "Times Expected",
         "Order",
         "Group Error",
@@ -79,12 +94,12 @@ class Columns:
 def columns_of(task: Task, *, stack: bool = False, own: bool = False) -> Columns:
     """The columns of a table of this task, in the documented order."""
     stacks = (STACK,) if stack else ()
-    ours = OWN if own else ()
+    more = OWN if own else ()
     if task is Task.MD5:
-        names = (*_SHARED, "NPU MD5", "BENCH MD5", CONSISTENT, RESULT, *stacks, *ours)
+        names = (*_SHARED, "NPU MD5", "BENCH MD5", CONSISTENT, RESULT, *stacks, *more)
         return Columns(names, RESULT, stack, own)
     if task is Task.TENSOR:
         names = (*_SHARED, *TENSOR_ERRORS.values(), *STATISTICS, CONSISTENT, ACCURACY, MESSAGE)
-        return Columns((*names, *stacks, DATA, *ours), ACCURACY, stack, own)
+        return Columns((*names, *stacks, DATA, *more), ACCURACY, stack, own)
     names = (*_SHARED, *DIFFERENCES, *RELATIVE_ERRORS, *STATISTICS, CONSISTENT, RESULT, MESSAGE)
-    return Columns((*names, *stacks, *ours), RESULT, stack, own)
+    return Columns((*names, *stacks, *more), RESULT, stack, own)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite, isinf, isnan
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from msprobe_builder.base.codes import METRICS, Section
 from msprobe_builder.database.read.executed import Call
 from msprobe_builder.database.read.parameters import Comparison, Parameter, ParameterRow
 from msprobe_builder.dump.task import Task
-from msprobe_builder.facts.fact import decode
+from msprobe_builder.facts.fact import decode, fact, text_fact
 from msprobe_builder.facts.wording import tell
 from msprobe_builder.tables import columns as names
 from msprobe_builder.tables import saved_values
@@ -40,7 +40,7 @@ _EQUAL: tuple[Cell, ...] = (
     *("0.0%" for _ in names.RELATIVE_ERRORS),
 )
 _FLAGS = {True: "True", False: "False", None: UNKNOWN}  # MindSpore does not record requires_grad
-_CHECK = "A statistic differs by more than half: check this call."
+_CHECK = fact("table.check")
 
 
 @dataclass(slots=True)
@@ -254,7 +254,7 @@ def _differences(row: Row, npu: _Look, bench: _Look, message: str) -> Compared:
         row.relative = row.largest / abs(right[0]) if right[0] else None
     row.is_bad = documented_result(left, right)
     if row.is_bad:
-        message = f"{_CHECK} {message}" if message else _CHECK
+        message = tell([_CHECK, text_fact(message)] if message else _CHECK)
     return (*differences, *relatives), WARNING if row.is_bad else "", message
 
 
@@ -292,7 +292,7 @@ def _data(row: Row, pair: ParameterRow, message: str) -> Compared:
     if pair.npu is None or pair.bench is None:
         verdict = UNKNOWN
     elif "-1" in files and not message:
-        message = "There is no data file."
+        message = tell(fact("table.no_file"))
     row.is_bad = verdict == "No"
     row.cosine, row.largest, row.ratio = (_finite(metrics[place]) for place in (0, 2, 4))
     return metrics, verdict, message
@@ -341,6 +341,7 @@ def _own(call: Call, pair: ParameterRow, task: Task) -> tuple[Cell, ...]:
     return (
         corrected,
         UNKNOWN if error is None else error,
+        *_sketched(pair.comparison),
         call.grade,
         call.role or UNKNOWN,
         UNKNOWN if call.times_expected is None else call.times_expected,
@@ -350,6 +351,13 @@ def _own(call: Call, pair: ParameterRow, task: Task) -> tuple[Cell, ...]:
         _merged(pair.npu, call.npu_ranks),
         _merged(pair.bench, call.bench_ranks),
     )
+
+
+def _sketched(comparison: Comparison | None) -> Iterator[Cell]:
+    """In the order of ``columns.SKETCHED``."""
+    for name in names.SKETCHED:
+        value = None if comparison is None else comparison.metrics[METRICS.index(name)]
+        yield UNKNOWN if value is None else _number(value)
 
 
 def _group(call: Call) -> tuple[Cell, Cell, Cell]:
@@ -369,8 +377,8 @@ def _merged(parameter: Parameter | None, ranks: tuple[int, ...]) -> str:
     if parameter.recipe:
         return tell(decode(parameter.recipe))
     if len(ranks) == 1:
-        return f"as recorded on rank {ranks[0]}"
-    return f"as recorded on one of ranks {', '.join(map(str, ranks))}"
+        return tell(fact("table.as_on_rank", ranks=ranks))
+    return tell(fact("table.as_on_ranks", ranks=ranks))
 
 
 def _same(comparison: Comparison) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from math import inf, isfinite, isnan
 
-from msprobe_builder.base.codes import Section
+from msprobe_builder.base.codes import METRICS, Section
 from msprobe_builder.database.read.parameters import ParameterRow
 
 UNKNOWN = "N/A"
@@ -22,6 +22,7 @@ BAD = frozenset({MISSED, WARNING, DIFFERENT})
 # Of the document: cosine below and absolute error above both limits of a pair is a failure.
 _LIMITS = ((0.99, 0.001), (0.9, 1.0))
 _CHANGE = 0.5  # of a statistic, relative
+_RELATIVE = METRICS.index("relative_difference")
 _TINY = 1e-10
 _SIZES = re.compile("[0-9]+")
 _ONE_VALUE = 0.01  # relative error at which a single value fails; ours
@@ -84,11 +85,15 @@ def documented_result(npu: Sequence[float | None], bench: Sequence[float | None]
 def corrected_result(row: ParameterRow) -> str:
     """The same against the larger magnitude; a mean against the largest number of the tensor.
 
-    A mean near zero is rounding noise, and of two negative numbers the larger one is the smaller.
+    So is a difference of the tensors of more than half of the reference, where that is known. A
+    mean near zero is rounding noise, and of two negative numbers the larger one is the smaller.
     Not finite on one side alone is a change.
     """
     if row.npu is None or row.bench is None or row.comparison is None:
         return UNKNOWN
+    relative = row.comparison.metrics[_RELATIVE]
+    if relative is not None and not relative <= _CHANGE:
+        return WARNING
     scale = _scale(row)
     for place, (npu, bench) in enumerate(
         zip(row.npu.statistics, row.bench.statistics, strict=True)

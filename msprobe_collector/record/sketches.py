@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from msprobe_builder.base.codes import SLICES
 from msprobe_builder.sketch.definition import (
     FLAT,
     NUMBERS,
-    SLICES,
     Grid,
     column_signs,
     flat_signs,

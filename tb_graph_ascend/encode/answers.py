@@ -273,6 +273,7 @@ def _encode_comparison(comparison: Comparison) -> pb.Comparison:
     return pb.Comparison(
         error=comparison.error,
         note=comparison.note,
+        slices=comparison.slices,
         **_known(
             dict(zip(METRICS, comparison.metrics, strict=True)),
             md5_equal=comparison.md5_equal,

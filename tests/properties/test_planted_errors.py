@@ -10,6 +10,7 @@ from typing import TypeVar
 import pytest
 
 from msprobe_builder.dump.names import parse_name
+from tests.cases import REPEATED, tried_first
 from tests.properties.conftest import Tell
 from tests.properties.planting import (
     factors,
@@ -108,7 +109,7 @@ HIDDEN = 8.0
 
 
 @pytest.mark.parametrize("share", [LARGE, 0.03, SMALL])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", tried_first(range(2), 1, REPEATED))
 @pytest.mark.parametrize(("run", "side"), RUNS)
 def test_the_call_that_is_off_is_named(
     run: str, side: int, seed: int, share: float, recorded: Folders, tell: Tell, tmp_path: Path

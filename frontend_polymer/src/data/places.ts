@@ -2,10 +2,11 @@
 
 import type { NodeAcross } from '../generated/graph_pb';
 
-export type Measure = 'error' | 'max' | 'min' | 'mean' | 'norm';
+export type Measure = 'error' | 'difference' | 'max' | 'min' | 'mean' | 'norm';
 
 const COLUMNS = {
   error: 'error',
+  difference: 'relativeDifference',
   max: 'maxRelativeErr',
   min: 'minRelativeErr',
   mean: 'meanRelativeErr',

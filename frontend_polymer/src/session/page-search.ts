@@ -21,7 +21,13 @@ import { TEXT_CONDITIONS } from './conditions';
 import { bySeverity, findIn, NO_FIND, type Find } from './find';
 
 const RELATIVE_ERRORS = [
-  ...(['maxRelativeErr', 'minRelativeErr', 'meanRelativeErr', 'normRelativeErr'] as const),
+  ...([
+    'maxRelativeErr',
+    'minRelativeErr',
+    'meanRelativeErr',
+    'normRelativeErr',
+    'relativeDifference',
+  ] as const),
 ];
 
 export interface Place {

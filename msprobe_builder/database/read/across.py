@@ -11,8 +11,10 @@ from msprobe_builder.database.read.cells import integer, number, optional_intege
 from msprobe_builder.database.read.graphs import BENCH
 from msprobe_builder.dump.names import parse_name
 
-RELATIVE_ERRORS = tuple(f"{statistic}_relative_err" for statistic in STATISTICS)
-FIRST_BIT = METRICS.index(RELATIVE_ERRORS[0])  # in nan_flags
+RELATIVE_ERRORS = (
+    *(f"{statistic}_relative_err" for statistic in STATISTICS),
+    "relative_difference",
+)
 OUTPUTS = (Section.OUTPUT, Section.PARAMETERS_GRAD)
 
 
@@ -65,8 +67,9 @@ def _worst(connection: sqlite3.Connection, node: int, side: int) -> tuple[float 
         (node, *OUTPUTS),
     ).fetchall()
     worst: list[float | None] = []
-    for place in range(len(RELATIVE_ERRORS)):
-        values = [number(row[1 + place], row[0] >> FIRST_BIT + place & 1) for row in rows]
+    for place, name in enumerate(RELATIVE_ERRORS, 1):
+        bit = METRICS.index(name)
+        values = [number(row[place], row[0] >> bit & 1) for row in rows]
         known = [value for value in values if value is not None]
         worst.append(nan if any(map(isnan, known)) else max(known, default=None))
     return tuple(worst)

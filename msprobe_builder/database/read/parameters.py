@@ -11,7 +11,7 @@ from itertools import repeat
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
-from msprobe_builder.base.codes import METRICS, STATISTICS
+from msprobe_builder.base.codes import METRICS, SLICES, STATISTICS
 from msprobe_builder.database.read.cells import (
     are_floats,
     flags,
@@ -26,6 +26,7 @@ Key = tuple[int, int]  # node and ordinal
 _Record = TypeVar("_Record", bound=tuple[Any, ...])
 
 MAX_ORDINAL = 2**31
+_SLICES = 2 * SLICES  # bytes
 # Of a Parameter: ordinal, section, and both with the name.
 _ORDINAL, _SECTION, _KEY = itemgetter(0), itemgetter(1), itemgetter(0, 1, 2)
 # Of each section: inputs, parameters, outputs, gradients, the order in which a module computes.
@@ -44,8 +45,8 @@ _ARGUMENTS = (
     f"SELECT node_id, ordinal, section, name_id, type_id, value_id{_OF_NODES.format('argument')}"
 )
 _FINDINGS = "npu_ordinal, bench_ordinal, md5_equal, requires_grad_equal, error"
-COMPARISON_COLUMNS = f"{_FINDINGS}, nan_flags, note.value, {', '.join(METRICS)}"
-_WITHOUT_METRICS = f"{_FINDINGS}, 0, note.value"
+COMPARISON_COLUMNS = f"{_FINDINGS}, nan_flags, note.value, slices, {', '.join(METRICS)}"
+_WITHOUT_METRICS = f"{_FINDINGS}, 0, note.value, NULL"
 _COMPARISONS = (
     "SELECT npu_node, {} FROM json_each(?) AS wanted JOIN comparison ON npu_node = wanted.value"
     " LEFT JOIN text AS note ON note.text_id = note_id ORDER BY npu_node, npu_ordinal"
@@ -85,6 +86,7 @@ class Comparison(NamedTuple):
     requires_grad_equal: bool | None
     error: float | None
     note: str
+    slices: bytes = b""  # shares of the difference in slices, see docs/design/database.md
 
 
 class ParameterRow(NamedTuple):
@@ -266,7 +268,7 @@ def comparisons_of(rows: Sequence[Sequence[Any]]) -> Iterator[Comparison]:
 
 
 def _comparisons(columns: Sequence[Sequence[Any]]) -> Iterator[Comparison]:
-    npu, bench, md5_equal, requires_grad_equal, error, nan_flags, note, *metrics = columns
+    npu, bench, md5_equal, requires_grad_equal, error, nan_flags, note, slices, *metrics = columns
     return map(
         _made(Comparison),
         zip(
@@ -277,6 +279,7 @@ def _comparisons(columns: Sequence[Sequence[Any]]) -> Iterator[Comparison]:
             flags(requires_grad_equal),
             numbers(error),
             texts(note),
+            (one if isinstance(one, bytes) and len(one) == _SLICES else b"" for one in slices),
             strict=False,
         ),
     )

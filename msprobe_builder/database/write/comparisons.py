@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.codes import METRICS
 from msprobe_builder.database.late_columns import require_columns
 from msprobe_builder.database.write.rows import BLOCK, OrNull, insert_rows
-from msprobe_builder.facts.fact import encode
+from msprobe_builder.facts.fact import Fact, Facts, encode
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Comparisons, Metric
 
@@ -47,7 +47,10 @@ def insert_comparisons(
     md5_equal = comparisons.md5_equal
     if md5_equal is not None and not (md5_equal >= 0).any():
         md5_equal = None
-    note_ids = _note_ids(comparisons, text_id) if comparisons.notes else None
+    apart = comparisons.apart
+    notes: dict[int, Fact | Facts] = {**({} if apart is None else apart.said), **comparisons.notes}
+    note_ids = _note_ids(count, notes, text_id) if notes else None
+    slices = None if apart is None or not apart.slices.any() else apart.slices
     for first in range(0, count, BLOCK):
         block = slice(first, min(first + BLOCK, count))
         columns: dict[str, Any] = {name: column[block] for name, column in key.items()}
@@ -65,12 +68,26 @@ def insert_comparisons(
         columns |= {"error": comparisons.error[block], "nan_flags": flags}
         if note_ids is not None:
             columns["note_id"] = note_ids[block]
+        if slices is not None:
+            columns["slices"] = _blobs(slices[block])
         require_columns(connection, table, columns)
         insert_rows(connection, f"{table} ({', '.join(columns)})", list(columns.values()))
 
 
-def _note_ids(comparisons: Comparisons, text_id: Callable[[str], int]) -> list[int | None]:
-    ids: list[int | None] = [None] * len(comparisons.pairs)
-    for position, note in comparisons.notes.items():
+def _blobs(rows: NDArray[np.uint8]) -> list[bytes | None]:
+    """The bytes of each row, None of those without any but 0."""
+    content, width = rows.tobytes(), rows.shape[1]
+    told: list[bool] = np.any(rows, axis=1).tolist()
+    return [
+        content[place * width : (place + 1) * width] if is_told else None
+        for place, is_told in enumerate(told)
+    ]
+
+
+def _note_ids(
+    count: int, notes: dict[int, Fact | Facts], text_id: Callable[[str], int]
+) -> list[int | None]:
+    ids: list[int | None] = [None] * count
+    for position, note in notes.items():
         ids[position] = text_id(encode(note))
     return ids

@@ -12,7 +12,8 @@ w = 1/8 + 1/√elements, at most 1, of what it does to an element (an eighth for
 out), and what a fault does to mean and norm counts that much more. The error of a pair is the
 largest of those that were recorded on both sides. Where the tensors themselves were compared, it
 is the distance ‖n - b‖ / ‖b‖, or the largest error of an element over the largest element, or that
-of the norm. Of a normalisation the distance alone: it divides by how much a group of elements
+of the norm; where their sketches were, the distance that these tell, or the error of an extreme, or
+that of the norm. Of a normalisation the distance alone: it divides by how much a group of elements
 varies, so that where one hardly does, rounding makes a whole element of it.
 
 Below the smallest normal number of a type its numbers are equally far apart, so that rounding
@@ -169,7 +170,7 @@ def _of_statistics(
     broken = one_sided[:2].any(axis=0) | (one_sided & (np.isnan(n) != np.isnan(b))).any(axis=0)
     with np.errstate(all="ignore"):
         worst = np.fmax.reduce(error, axis=0)
-    measured = _measured(comparisons, block, b, extreme, normalised)
+    measured = _measured(comparisons, block, error, extreme, normalised)
     measured[mask_value.any(axis=0)] = np.nan  # masked elements tell the mask value's distance
     worst = np.where(np.isnan(measured), worst, np.fmax(measured, error[_NORM]))
     worst = np.where(broken, WORST, np.minimum(worst, WORST))
@@ -246,20 +247,26 @@ def visible_size(statistics: Float, mask_value: Bool) -> Float:
 
 
 def _measured(
-    comparisons: Comparisons, block: slice, b: Float, extreme: Float, normalised: Bool
+    comparisons: Comparisons, block: slice, error: Float, extreme: Float, normalised: Bool
 ) -> Float:
-    """Error from the elements themselves, NaN where they were not compared."""
+    """Error from the elements themselves or their sketches, NaN where neither was compared.
+
+    ``error`` is that of the statistics.
+    """
     result = np.full(len(extreme), np.nan)
-    if "euclidean_distance" not in comparisons.metrics:
+    if "relative_difference" not in comparisons.metrics:
         return result
+    relative = comparisons.metrics["relative_difference"]
+    told, distance = relative.known[block], relative.value[block]
     with np.errstate(all="ignore"):
-        for name, unit in (("euclidean_distance", b[_NORM]), ("max_abs_err", extreme)):
-            metric = comparisons.metrics[name]
-            value, known = metric.value[block], metric.known[block]
-            error = np.where(value == 0, 0.0, value / unit)
-            told = known if name == "euclidean_distance" else known & ~normalised
-            result = np.where(told, np.fmax(result, error), result)
-    return result
+        if "max_abs_err" in comparisons.metrics:
+            largest = comparisons.metrics["max_abs_err"].value[block]
+            of_elements = np.where(largest == 0, 0.0, largest / extreme)
+        else:  # what sketches tell of a single element, extremes tell better
+            of_elements = np.fmax(error[_MAX], error[_MIN])
+        return np.where(
+            told, np.where(normalised, distance, np.fmax(distance, of_elements)), result
+        )
 
 
 def _rounding(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.facts.fact import Fact
+from msprobe_builder.facts.fact import Fact, Facts
 from msprobe_builder.graph.calls import carries, count_gradients_otherwise, has_own_gradient
 from msprobe_builder.graph.floating import SINGLE, discrete_types, epsilons
 from msprobe_builder.graph.parameter_table import ParameterTable
@@ -128,6 +128,8 @@ class Flow:
     updates: dict[int, Update]  # by row what an optimizer puts out that divides
     reduced: list[Fact]  # products of single precision whose operands are rounded to fewer digits
     left_out: LeftOut  # by a filter of what is recorded
+    relative: Float  # by row ‖n - b‖ / ‖b‖ where sketches or tensors tell it, else NaN
+    said: dict[int, Facts]  # by row where they differ, or by what kind of difference
     loss_scale: float = 1.0  # by how much more this run multiplies its loss, which was undone
 
 
@@ -167,7 +169,8 @@ def flow_of(
     npu_of: NDArray[Any] = np.full(len(bench.table), -1, dtype=np.int32)
     with np.errstate(all="ignore"):
         norm = table.statistics[3].copy()
-    visible = np.full(size, np.nan)
+    visible, relative = np.full(size, np.nan), np.full(size, np.nan)
+    said: dict[int, Facts] = {}
     # Mixed precision casts inside of products, modules and own functions, unseen where they cast
     # back; and gradients are made of what was cast all over.
     coarse = calls.is_module | (family == Family.PRODUCT) | (calls.direction != Direction.FORWARD)
@@ -199,6 +202,10 @@ def flow_of(
         visible[rows], by_sum[rows] = found.visible[new], found.by_sum[new]
         is_altered[rows] = found.altered[new]
         npu_of[there] = np.where(npu_of[there] < 0, rows, npu_of[there])
+        if "relative_difference" in one.metrics:
+            relative[rows] = one.metrics["relative_difference"].value[new]
+        if one.apart is not None:
+            said |= {int(one.pairs.npu[place]): facts for place, facts in one.apart.said.items()}
         del found, new, rows, there  # of a million calls 25 MB each
     with np.errstate(all="ignore"):
         scale = np.nan_to_num(norm / np.sqrt(np.fmax(table.numel, 1)), nan=0.0, posinf=0.0)
@@ -345,6 +352,8 @@ def flow_of(
         updates=updates_of_both(updates(npu, texts), updates(bench, texts), bench_of),
         reduced=reduced,
         left_out=LeftOut() if is_merged else left_out_of(npu, bench),
+        relative=relative,
+        said=said,
     )
 
 

@@ -54,11 +54,11 @@ _OF_SUMS = 0.25  # whose extremes and norm change each for itself in another ord
 
 
 def bits_of(comparisons: Comparisons, table: ParameterTable) -> Int | None:
-    """Of each npu row 1 for equal bits, 0 for others, else -1; None where elements are known.
+    """Of each npu row 1 for equal bits, 0 for others, else -1; None where their order is known.
 
     Nor is it known where equal checksums are the same in any order.
     """
-    if "euclidean_distance" in comparisons.metrics:
+    if "relative_difference" in comparisons.metrics:
         return None
     result = np.full(len(table), -1, dtype=np.int64)
     if comparisons.md5_equal is not None:

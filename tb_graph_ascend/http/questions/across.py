@@ -6,7 +6,7 @@ from sqlite3 import Connection
 
 from werkzeug.wrappers import Request
 
-from msprobe_builder.database.read.across import NodePlace
+from msprobe_builder.database.read.across import RELATIVE_ERRORS, NodePlace
 from tb_graph_ascend.encode.numbers import number
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.http.answers import Build
@@ -25,7 +25,10 @@ def question(request: Request, revision: str) -> Build:
 
 
 def _encode(revision: str, places: list[NodePlace]) -> pb.NodeAcross:
-    worst = [[number(place.worst[which]) for place in places] for which in range(4)]
+    worst = {
+        name: [number(place.worst[which]) for place in places]
+        for which, name in enumerate(RELATIVE_ERRORS)
+    }
     return pb.NodeAcross(
         revision=revision,
         step=[place.step for place in places],
@@ -34,8 +37,5 @@ def _encode(revision: str, places: list[NodePlace]) -> pb.NodeAcross:
         grade=[place.grade for place in places],
         error=[number(place.error) for place in places],
         overflow=[place.overflow for place in places],
-        max_relative_err=worst[0],
-        min_relative_err=worst[1],
-        mean_relative_err=worst[2],
-        norm_relative_err=worst[3],
+        **worst,
     )

@@ -124,7 +124,7 @@ def test_any_sequence_equals_a_build_with_those_matches(
     )
 
     @settings(
-        max_examples={"tensor": 2, "odd": 40}.get(case, 8), suppress_health_check=list(HealthCheck)
+        max_examples={"tensor": 2, "odd": 25}.get(case, 5), suppress_health_check=list(HealthCheck)
     )
     @given(actions, st.integers(0, 2**32))
     def check(actions: list[str], seed: int) -> None:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msprobe_builder.sketch.definition import FLAT, SLICES, flat_signs, sketch_of, slice_length
+from msprobe_builder.base.codes import SLICES
+from msprobe_builder.sketch.definition import FLAT, flat_signs, sketch_of, slice_length
 
 SHAPES = st.one_of(
     st.lists(st.integers(0, 12), max_size=4).map(tuple),

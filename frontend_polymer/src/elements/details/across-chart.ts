@@ -25,7 +25,9 @@ export interface Shown {
 
 /** What a measure is called. */
 export function measureName(measure: Measure, text: Texts): string {
-  return measure === 'error' ? text.across.error : text.metrics[`${measure}_relative_err`];
+  if (measure === 'error') return text.across.error;
+  if (measure === 'difference') return text.metrics.relative_difference;
+  return text.metrics[`${measure}_relative_err`];
 }
 
 /** Buttons carry their place in the answer as `data-at`. */

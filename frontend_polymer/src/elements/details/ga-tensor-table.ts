@@ -73,12 +73,59 @@ export class GaTensorTable extends LocalizedElement {
         .recipe-toggle[aria-expanded='true'] {
           background: var(--ga-accent-soft);
         }
+        button.picture {
+          width: 20px;
+          height: 20px;
+          padding: 0;
+          margin: -2px 8px -2px 0;
+          border: 1px solid var(--ga-control-border);
+          border-radius: 3px;
+          background: var(--ga-surface);
+          vertical-align: middle;
+          overflow: hidden;
+        }
+        .picture svg {
+          display: block;
+          width: 100%;
+          height: 100%;
+        }
+        button.picture[aria-expanded='true'] {
+          border-color: var(--ga-accent);
+          box-shadow: 0 0 0 1px var(--ga-accent);
+        }
+        :is(.picture, .difference) rect {
+          fill: var(--ga-danger);
+          shape-rendering: crispEdges;
+        }
+        .difference {
+          display: flex;
+          gap: 20px;
+          align-items: flex-start;
+        }
+        .difference svg {
+          flex: none;
+          margin-top: 2px;
+        }
+        .difference rect.frame {
+          fill: var(--ga-surface);
+          stroke: var(--ga-control-border);
+        }
+        .difference rect.share {
+          fill: var(--ga-accent);
+        }
+        .difference p {
+          margin: 3px 0;
+          max-width: 60ch;
+        }
+        .difference .muted {
+          color: var(--ga-muted);
+        }
         .recipes td {
           padding: 0;
           white-space: normal;
           background: var(--ga-raised);
         }
-        .recipes div {
+        .recipes td > div {
           position: sticky;
           left: 0;
           display: flex;
@@ -287,6 +334,8 @@ export class GaTensorTable extends LocalizedElement {
     const opened = new Set(this.opened);
     if (!opened.delete(key)) opened.add(key);
     this.opened = opened;
+    const line = this.shadowRoot?.querySelector(`[data-row="${row}"]`)?.closest('tr');
+    if (opened.has(key)) line?.nextElementSibling?.scrollIntoView({ block: 'nearest' });
   }
 }
 

@@ -11,6 +11,7 @@ import type { Texts } from '../../i18n';
 import { gradeOf } from '../../data/grades';
 import { isUnknown } from '../../data/recipe';
 import { factsOf } from '../../data/facts';
+import { slicesOf, type Slices } from '../../data/slices';
 import { formatExact, formatNumber, formatPercent } from '../parts/format';
 
 /** What one cell of the tensor table shows. */
@@ -22,6 +23,8 @@ export interface Cell {
   readonly title: string;
   readonly tone: 'plain' | 'absent' | 'notfinite' | 'differs' | 'unknown';
   readonly grade: Grade;
+  /** Where the tensors differ. */
+  readonly picture?: Slices;
 }
 
 export type ColumnGroup = 'shared' | 'npu' | 'bench' | 'comparison' | 'difference';
@@ -42,6 +45,8 @@ export interface Column {
 
 const ABSENT: Cell = { text: '–', exact: '–', title: '', tone: 'absent', grade: Grade.UNGRADED };
 
+const DISTANCE = 'relative_difference';
+
 const STATISTICS = ['max', 'min', 'mean', 'norm'] as const;
 
 interface Metric {
@@ -61,14 +66,21 @@ const METRICS: readonly Metric[] = ComparisonSchema.fields
   .map(({ localName, name }) => ({
     field: localName as NumericField,
     name: name as keyof Texts['metrics'],
-    style: name.endsWith('_relative_err')
-      ? ('percent' as const)
-      : name.endsWith('_ratio')
-        ? ('share' as const)
-        : ('number' as const),
+    style: styleOf(name),
     isDifference: name.endsWith('_diff'),
   }))
-  .sort((one, other) => Number(one.isDifference) - Number(other.isDifference));
+  .sort((one, other) => rank(one) - rank(other));
+
+/** The distance of the tensors says most, what has a unit least. */
+function rank({ name, isDifference }: Metric): number {
+  if (name === DISTANCE) return 0;
+  return isDifference ? 2 : 1;
+}
+
+function styleOf(name: string): Metric['style'] {
+  if (name.endsWith('_relative_err') || name === DISTANCE) return 'percent';
+  return name.endsWith('_ratio') || name.endsWith('_share') ? 'share' : 'number';
+}
 
 /**
  * The columns that hold anything in these rows, in the order of the table. The bands are
@@ -177,7 +189,9 @@ function comparisonColumns(
       ...named(name, true),
       group: isDifference ? ('difference' as const) : ('comparison' as const),
       cell: (row: ParameterRow) => {
-        const cell = numberCell(row.comparison?.[field], style, text);
+        const plain = numberCell(row.comparison?.[field], style, text);
+        const picture = name === DISTANCE ? slicesOf(row) : undefined;
+        const cell = picture ? { ...plain, picture } : plain;
         return gradesErrors && style === 'percent' ? graded(cell, row, field, bands) : cell;
       },
       value: (row: ParameterRow) => row.comparison?.[field],

@@ -10,6 +10,8 @@ import type { Texts } from '../../i18n';
 import { create } from '../parts/create';
 import '../parts/ga-icon';
 import { gradeBars } from '../parts/grade-style';
+import { slicesOf } from '../../data/slices';
+import { differenceView, thumbnail } from './difference-picture';
 import { isMerged, recipeView } from './merge-recipe';
 import { nameOf, sorted, type TableLook } from './table-look';
 import type { Cell, Column, ColumnGroup } from './tensor-columns';
@@ -139,10 +141,17 @@ function parameterRows(
   text: Texts,
 ): HTMLTableRowElement[] {
   const line = create('tr', '');
-  const views = mergeViews(detail, row, side, text);
-  const open = views.length > 0 && (look.recipes || isOpen(row));
+  const merged = mergeViews(detail, row, side, text);
+  const slices = slicesOf(row);
+  const isOpened = isOpen(row);
+  const views = [
+    ...(slices && isOpened ? [differenceView(row, slices, text)] : []),
+    ...(look.recipes || isOpened ? merged : []),
+  ];
+  const open = views.length > 0;
+  const at = detail.rows.indexOf(row);
   const name = nameCell(row, detail.npu !== undefined && detail.bench !== undefined, text);
-  if (views.length > 0) name.append(recipeButton(detail.rows.indexOf(row), open, text));
+  if (merged.length > 0) name.append(toggle(at, open, 'recipe-toggle', text.origin.how, icon()));
   line.append(name);
   for (const group of GROUPS) {
     const members = columns.filter((column) => column.group === group);
@@ -153,9 +162,15 @@ function parameterRows(
       const other = group === 'npu' ? row.bench : row.npu;
       line.append(valueCell(value, other && valueOf(other), members.length, text));
     } else {
-      const cells = members.map((column, at) =>
-        tensorCell(column, column.cell(row), at, look.exact, text),
-      );
+      const cells = members.map((column, place) => {
+        const content = column.cell(row);
+        const cell = tensorCell(column, content, place, look.exact, text);
+        const { picture } = content;
+        if (picture) {
+          cell.prepend(toggle(at, isOpened, 'picture', text.where.show, thumbnail(picture)));
+        }
+        return cell;
+      });
       line.append(...cells);
     }
   }
@@ -188,17 +203,26 @@ function mergeViews(
   );
 }
 
-function recipeButton(row: number, isOpen: boolean, text: Texts): HTMLElement {
-  const button = create('button', 'plain recipe-toggle');
+/** A button that shows below its row what more is known of it. */
+function toggle(
+  row: number,
+  isOpen: boolean,
+  className: string,
+  title: string,
+  content: Element,
+): HTMLElement {
+  const button = create('button', `plain ${className}`);
   button.type = 'button';
   button.dataset['row'] = String(row);
-  button.title = text.origin.how;
-  button.ariaLabel = text.origin.how;
+  button.title = title;
+  button.ariaLabel = title;
   button.ariaExpanded = String(isOpen);
-  const icon = document.createElement('ga-icon');
-  Object.assign(icon, { name: 'merge' });
-  button.append(icon);
+  button.append(content);
   return button;
+}
+
+function icon(): HTMLElement {
+  return Object.assign(document.createElement('ga-icon'), { name: 'merge' });
 }
 
 function emptyText({ npu, bench, tensorsLeftOut }: NodeDetail, text: Texts): string {

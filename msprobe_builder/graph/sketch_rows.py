@@ -1,0 +1,24 @@
+"""Which sketch each row of a parameter table has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from msprobe_builder.graph.parameter_table import ParameterTable, SketchRows
+from msprobe_builder.graph.recorded_places import Places, shown
+from msprobe_builder.graph.tree import Tree
+from msprobe_builder.sketch.file import Sketches
+
+
+def sketch_rows(
+    tree: Tree, table: ParameterTable, sketches: Sketches, *, by_argument: bool
+) -> SketchRows:
+    """The sketches of the rows of a table; places that name no tensor of it are left out.
+
+    ``by_argument`` says that the table shows gradients by argument where the dump has them.
+    """
+    places = shown(sketches.places, by_argument=by_argument)
+    rows = Places(tree, table).of(places["record"], places["section"], places["position"])
+    found = np.full(len(table), -1, dtype=np.int64)
+    found[rows[rows >= 0]] = places["row"][rows >= 0]
+    return SketchRows(sketches, found)

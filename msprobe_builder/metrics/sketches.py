@@ -1,0 +1,194 @@
+"""What sketches tell of pairs of tensors: how far they are apart, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.codes import SKETCH_METRICS, SLICES
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.shapes import parse_numbers
+from msprobe_builder.facts.fact import Fact, Facts, fact
+from msprobe_builder.graph.floating import epsilons, is_boolean, is_complex
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.metrics.comparison import Apart, Metric
+from msprobe_builder.metrics.pairing import Pairs
+from msprobe_builder.metrics.where import Shape, where_words
+from msprobe_builder.sketch.definition import FLAT
+from msprobe_builder.sketch.estimates import Estimates, Layouts, estimates, layouts_of, moved_slices
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+_BLOCK = 1 << 12  # pairs at a time
+_NORM = 3
+_BEYOND = 8.0  # times the rounding of a type: no rounding of many calls comes to that
+_LEAST_BEYOND = 1e-4  # of single precision and finer types, which sketches sum as single
+_USUAL = 0.95  # of the pairs are of types that are no coarser than those which count for all
+_MERE = 0.99  # share of a difference that is said to be nothing but a factor or an offset
+_OTHER = 8.0  # times: a sketch whose length is so far from the norm is that of another tensor
+_LEAST = 1e-30  # norms below leave the range of single precision when they are squared
+_LARGEST = 1 << 48  # elements
+
+
+def beyond_rounding(
+    npu: ParameterTable, bench: ParameterTable, pairs: Pairs, texts: Texts
+) -> Float:
+    """Of each pair the relative difference that no rounding comes to.
+
+    Where half precision is in use all over, what is single was mostly made of it.
+    """
+    units = np.fmax(
+        epsilons(npu.dtype_id, texts)[pairs.npu], epsilons(bench.dtype_id, texts)[pairs.bench]
+    )
+    usual = float(np.quantile(units, _USUAL)) if len(units) else 0.0
+    return np.asarray(np.fmax(_BEYOND * np.fmax(units, usual), _LEAST_BEYOND))
+
+
+def compare_sketches(
+    npu: ParameterTable, bench: ParameterTable, pairs: Pairs, texts: Texts
+) -> tuple[dict[str, Metric], Apart, Int]:
+    """Metrics of all pairs, where they differ, and pairs with the sketch of another tensor.
+
+    Nothing unless both sides have sketches.
+    """
+    count = len(pairs)
+    apart = Apart(np.zeros((count, 2 * SLICES), dtype=np.uint8), {})
+    foreign = np.zeros(count, dtype=bool)
+    if npu.sketched is None or bench.sketched is None:
+        return {}, apart, np.flatnonzero(foreign)
+    values = np.full((len(SKETCH_METRICS), count), np.nan)
+    known = np.zeros(count, dtype=bool)
+    limit = beyond_rounding(npu, bench, pairs, texts)
+    layout, shapes, layouts = _layouts(npu, bench, pairs, texts)
+    mine, theirs = npu.sketched.row[pairs.npu], bench.sketched.row[pairs.bench]
+    told = np.flatnonzero((mine >= 0) & (theirs >= 0) & (layout >= 0))
+    # Many records show one tensor, which has one row on each side.
+    keys = mine[told] * (theirs.max(initial=0) + 1) + theirs[told]
+    keys = keys * max(1, len(shapes)) + layout[told]
+    _, once, again = np.unique(keys, return_index=True, return_inverse=True)
+    once = told[once]
+    for first in range(0, len(once), _BLOCK):
+        at = once[first : first + _BLOCK]
+        ours = npu.sketched.sketches.rows(mine[at])
+        reference = bench.sketched.sketches.rows(theirs[at])
+        norm, other = (
+            _norms(table.statistics[_NORM, rows[at]], sketch)
+            for table, rows, sketch in ((npu, pairs.npu, ours), (bench, pairs.bench, reference))
+        )
+        foreign[at] = _is_of_another(ours, norm) | _is_of_another(reference, other)
+        found = estimates(ours, reference, norm, other, layouts.of(layout[at]))
+        alike = np.ones(len(at), dtype=bool)
+        for gaps in ("nans", "infinities"):
+            alike &= ours[gaps] == reference[gaps]
+        # What is NaN or infinite on one side only is as wrong as can be, and has no size.
+        values[:, at] = np.where(alike, _metrics(found), np.nan)
+        known[at] = ~foreign[at] & (~alike | ~np.isnan(found.relative))
+        is_off = known[at] & alike & (found.relative > limit[at])
+        apart.slices[at[known[at]]] = found.shares[known[at]]
+        off = np.flatnonzero(is_off)
+        moved = moved_slices(ours[off], reference[off], other[off], layouts.of(layout[at[off]]))
+        said = _said(found, off, layout[at[off]], moved, shapes)
+        apart.said.update((int(at[off[place]]), facts) for place, facts in said.items())
+    shown = once[again]
+    for column in (foreign, known, apart.slices):
+        column[told] = column[shown]
+    values[:, told] = values[:, shown]
+    if apart.said:
+        for place, source in zip(told.tolist(), shown.tolist(), strict=True):
+            if source in apart.said:
+                apart.said[place] = apart.said[source]
+    metrics = {name: Metric(row, known) for name, row in zip(SKETCH_METRICS, values, strict=True)}
+    for name in _SHARES:
+        metrics[name] = Metric(metrics[name].value, known & ~np.isnan(metrics[name].value))
+    return metrics, apart, np.flatnonzero(foreign)
+
+
+_SHARES = ("factor_share", "offset_share")
+
+
+def _metrics(found: Estimates) -> Float:
+    """In the order of SKETCH_METRICS."""
+    return np.stack([found.cosine, found.relative, found.factor_share, found.offset_share])
+
+
+def _layouts(
+    npu: ParameterTable, bench: ParameterTable, pairs: Pairs, texts: Texts
+) -> tuple[Int, list[Shape], Layouts]:
+    """Of each pair the number of its layout, -1 where tensors are not laid out alike; all layouts.
+
+    Truth values beside numbers may say the same in other numbers.
+    """
+    shape = npu.shape_id[pairs.npu].astype(np.int64)
+    two, other = (
+        is_complex(table.dtype_id[rows], texts)
+        for table, rows in ((npu, pairs.npu), (bench, pairs.bench))
+    )
+    truths, there = (
+        is_boolean(table.dtype_id[rows], texts)
+        for table, rows in ((npu, pairs.npu), (bench, pairs.bench))
+    )
+    alike = (shape == bench.shape_id[pairs.bench]) & (two == other) & (truths == there)
+    keys, number = np.unique(
+        np.where(alike & (shape >= 0), 2 * shape + two, -1), return_inverse=True
+    )
+    shapes: list[Shape] = []
+    place = np.full(len(keys), -1, dtype=np.int64)
+    for at, key in enumerate(keys.tolist()):
+        sizes = parse_numbers(texts.values[key // 2]) if key >= 0 else None
+        if sizes is None or min(sizes, default=1) < 1 or prod(sizes) > _LARGEST:
+            continue
+        if key % 2:  # complex numbers count as two beside each other
+            sizes = [*sizes[:-1], 2 * sizes[-1]] if sizes else [2]
+        place[at] = len(shapes)
+        shapes.append(tuple(sizes))
+    return place[number], shapes, layouts_of(shapes)
+
+
+def _norms(recorded: Float, rows: NDArray[np.void]) -> Float:
+    """The recorded norms, NaN where they are not those of what the sketches sum."""
+    is_whole = (rows["nans"] == 0) & (rows["infinities"] == 0) & np.isfinite(recorded)
+    return np.where(is_whole, recorded, np.nan)
+
+
+def _is_of_another(rows: NDArray[np.void], norms: Float) -> Bool:
+    """Sketches that cannot be those of tensors of these norms, NaN unknown."""
+    with np.errstate(all="ignore"):
+        length = np.linalg.norm(rows["numbers"][:, :FLAT].astype(np.float64), axis=1)
+        is_off = (length > _OTHER * norms) | (norms > _OTHER * length)
+    return np.asarray(is_off & np.isfinite(length) & (np.fmax(norms, length) > _LEAST))
+
+
+def _said(
+    found: Estimates, which: Int, layout: Int, moved: NDArray[np.int8], shapes: list[Shape]
+) -> dict[int, Facts]:
+    """What is said of some pairs, by place in ``which``; those that differ alike at once."""
+    factor = np.where(found.factor_share[which] > _MERE, found.factor[which], np.nan)
+    offset = np.where(found.offset_share[which] > _MERE, found.offset[which], np.nan)
+    masks = found.rows[which], found.columns[which]
+    has_words = (moved >= 0).any(1) | ((masks[0] | masks[1]) > 0)
+    told = np.flatnonzero(has_words | ~np.isnan(factor) | ~np.isnan(offset))
+    words: dict[bytes, Sequence[Fact]] = {}
+    said: dict[int, Facts] = {}
+    columns = (layout, *masks, factor, offset)
+    for place, *own, times, plus in zip(
+        told.tolist(), *(one[told].tolist() for one in columns), strict=True
+    ):
+        sources = moved[place]
+        key = repr(own).encode() + sources.tobytes()
+        if key not in words:
+            shape, rows, across = shapes[own[0]], own[1], own[2]
+            parts = sources[:SLICES].tolist(), sources[SLICES:].tolist()
+            words[key] = where_words(shape, rows, across, *parts)
+        facts = words[key]
+        if not facts and times == times:
+            facts = [fact("where.factor", times=float(f"{times:.4g}"))]
+        elif not facts and plus == plus:
+            facts = [fact("where.offset", by=float(f"{plus:.3g}"))]
+        if facts:
+            said[place] = tuple(facts)
+    return said
