@@ -44,7 +44,10 @@ class Area:
 AREAS = {
     "verdict": Area(
         ("msprobe_builder/verdict",),
-        ("tests/recorded", "tests/properties", "tests/builder/verdict", "tests/faults"),
+        (
+            *("tests/recorded", "tests/properties", "tests/builder/verdict"),
+            *("tests/builder/merge", "tests/faults"),
+        ),
     ),
     "align": Area(
         ("msprobe_builder/align",),
@@ -57,7 +60,10 @@ AREAS = {
     "record": Area(("msprobe_collector/record",), ("tests/collector",)),
     "query": Area(
         ("tb_graph_ascend/query", "msprobe_builder/database/read"),
-        ("tests/plugin", "tests/builder/database"),
+        (
+            *("tests/plugin", "tests/builder/database", "tests/builder/export"),
+            *("tests/builder/tables", "tests/builder/trend", "tests/builder/communication"),
+        ),
     ),
 }
 _NOTICED = ("killed", "time")
