@@ -79,7 +79,7 @@ def _blobs(rows: NDArray[np.uint8]) -> list[bytes | None]:
     content, width = rows.tobytes(), rows.shape[1]
     return [
         content[place * width : (place + 1) * width] if is_told else None
-        for place, is_told in enumerate(rows.any(axis=1).tolist())
+        for place, is_told in enumerate(np.asarray(rows.any(axis=1)).tolist())
     ]
 
 
