@@ -50,16 +50,16 @@ def beyond_rounding(
 
 def compare_sketches(
     npu: ParameterTable, bench: ParameterTable, pairs: Pairs, texts: Texts
-) -> tuple[dict[str, Metric], Apart, Int]:
+) -> tuple[dict[str, Metric], Apart | None, Int]:
     """Metrics of all pairs, where they differ, and pairs with the sketch of another tensor.
 
     Nothing unless both sides have sketches.
     """
+    if npu.sketched is None or bench.sketched is None:
+        return {}, None, np.empty(0, dtype=np.int64)
     count = len(pairs)
     apart = Apart(np.zeros((count, 2 * SLICES), dtype=np.uint8), {})
     foreign = np.zeros(count, dtype=bool)
-    if npu.sketched is None or bench.sketched is None:
-        return {}, apart, np.flatnonzero(foreign)
     values = np.full((len(SKETCH_METRICS), count), np.nan)
     known = np.zeros(count, dtype=bool)
     limit = beyond_rounding(npu, bench, pairs, texts)
