@@ -47,7 +47,7 @@ PARTS_MAY_IMPORT = {
         "overflow": "base dump graph metrics operators",
         "verdict": "facts base dump graph match merge metrics operators",
         "database": "facts base dump files graph link match metrics operators verdict",
-        "rematch": "base database dump graph match metrics",
+        "rematch": "base database dump graph match metrics sketch",
         "trend": "base database dump",
         "export": "facts base database dump graph match metrics",
         "pipeline": "facts base files dump configuration graph merge match align link metrics"
