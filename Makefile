@@ -16,6 +16,7 @@ NPM := $(PY) scripts/node.py
 WORKERS ?= auto
 # Which planted faults are tried besides: commit is a seventh, chosen by the commit (tests/shares.py).
 PLANTED ?= none
+TRIED = $(if $(filter none,$(PLANTED)),not slow and not repeated,not slow)
 # Where nothing compiled is kept, each of some hundred processes compiles our modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist worksteal
@@ -62,7 +63,7 @@ checks: build modules $(VENV)/.dev
 .PHONY: test
 test: checks ## every check but the exhaustive ones (PLANTED=commit: as CI)
 	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && \
-		$(PYTEST) -m "not slow" --planted=$(PLANTED) --junitxml=$(TIMES)
+		$(PYTEST) -m "$(TRIED)" --planted=$(PLANTED) --junitxml=$(TIMES)
 
 .PHONY: test-times
 test-times: $(PY) ## which files took longest when make test or test-all ran last
@@ -92,7 +93,7 @@ fuzz: $(VENV)/.dev ## fuzz every reader, guided by coverage (FUZZ_SECONDS=60 eac
 
 .PHONY: test-python
 test-python: build $(VENV)/.dev ## the Python tests that need no browser
-	$(PYTEST) --ignore=tests/browser -m "not slow"
+	$(PYTEST) --ignore=tests/browser -m "$(TRIED)"
 
 .PHONY: test-torch
 test-torch: $(PY) ## the collector's tests on another torch (TORCH=2.14.1)
@@ -114,7 +115,7 @@ test-mindspore: $(PY) ## the collector's tests on MindSpore, in an environment o
 
 .PHONY: test-browser
 test-browser: build $(VENV)/.dev ## the tests in Chromium
-	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && $(PYTEST) tests/browser -m "not slow"
+	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && $(PYTEST) tests/browser -m "$(TRIED)"
 
 .PHONY: test-frontend
 test-frontend: modules ## the front end's own tests, without a browser
@@ -124,7 +125,7 @@ test-frontend: modules ## the front end's own tests, without a browser
 bench: build ## what a comparison costs, against the least that is possible (REFERENCE=python with msprobe; minutes)
 	$(PY) benchmarks/build.py $(if $(REFERENCE),--reference $(REFERENCE))
 
-MUTANTS = PYTHONPATH=scripts $(PY) -m mutants --seed $(or $(SEED),1) --sample $(or $(SAMPLE),40)
+MUTANTS = PYTHONPATH=scripts $(PY) -m mutants --seed $(or $(SEED),1) --sample $(or $(SAMPLE),40) --jobs $(or $(JOBS),1)
 .PHONY: mutants mutants-frontend
 mutants: build $(VENV)/.dev ## change a sample of the code; does a test notice? (SAMPLE=40 SEED=1 AREA=verdict)
 	$(MUTANTS) $(addprefix --area ,$(AREA))

@@ -7,13 +7,12 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.version import __version__
-
-if TYPE_CHECKING:
-    pass
+from msprobe_builder.command.frame import add_language, language_spoken
+from msprobe_builder.facts.fact import fact
+from msprobe_builder.facts.wording import speaking, tell
 
 PROGRAM = "msprobe-operators"
 EXIT_OK = 0
@@ -34,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     options = _parser().parse_args(arguments)
     try:
-        return int(options.run(options))
+        with speaking(language_spoken(options)):
+            return int(options.run(options))
     except UsageError as error:
         return _fail(str(error), EXIT_USAGE)
     except BuildError as error:
@@ -149,12 +149,13 @@ def _parser() -> argparse.ArgumentParser:
         help="write a script that needs nothing but torch instead",
     )
     replay.set_defaults(run=_replay)
+    for command in commands.choices.values():
+        add_language(command)
     return parser
 
 
 def _check(options: argparse.Namespace) -> int:
     from msprobe_operators.dump.check import CheckOptions, CheckRow
-    from msprobe_operators.dump.operands import UNREADABLE
     from msprobe_operators.dump.run import check_dump, find_dump, source_of
     from msprobe_operators.report.table import counted, write_rows
 
@@ -177,17 +178,18 @@ def _check(options: argparse.Namespace) -> int:
         from msprobe_builder.database.write.checks import store_checks
 
         count = store_checks(options.database, rows, options.step, options.rank)
-        print(f"{count:,} findings stand beside their nodes in {options.database}.")
+        print(tell(fact("operator.stored", count=count, file=str(options.database))))
     failed = [row for row in rows if row.status == "failed"]
     for row in failed:
         print(row.sentence)
     untested = [row for row in rows if row.status == "not tested"]
-    unread = [row for row in untested if row.reason.startswith(UNREADABLE)]
+    unread = [row for row in untested if row.reason and row.reason.code == "operator.unreadable"]
     is_untested = bool(rows) and len(untested) == len(rows)
     if is_untested or unread:
         # Whoever reads a count alone takes it for a good one.
         print((unread or untested)[0].sentence)
-    print(f"{counted([row.status for row in rows]) or 'no calls'}; see {written[0]}.")
+    counts = counted([row.status for row in rows]) or fact("operator.no_calls")
+    print(tell(fact("operator.counts_and_file", counts=counts, file=str(written[0]))))
     if failed:
         return EXIT_FAILED
     return EXIT_CANNOT_RUN if is_untested or unread else EXIT_OK
@@ -214,7 +216,8 @@ def _perturb(options: argparse.Namespace) -> int:
             print(row.sentence)
     if options.output_path is not None:
         write_rows(rows, PerturbRow, options.output_path / "operator_perturb")
-    print(f"{counted([row.status for row in rows]) or 'no calls'}.")
+    counts = counted([row.status for row in rows]) or fact("operator.no_calls")
+    print(tell(fact("operator.counts", counts=counts)))
     return EXIT_OK
 
 
@@ -231,8 +234,9 @@ def _overflow(options: argparse.Namespace) -> int:
         print(row.sentence)
     if options.output_path is not None:
         write_rows(rows, OverflowRow, options.output_path / "operator_overflow")
+    counts = counted([row.kind for row in rows])
     print(
-        counted([row.kind for row in rows]) or "No call turns finite operands into NaN or infinity."
+        tell(fact("alignment.several", clauses=counts) if counts else fact("operator.no_overflow"))
     )
     return EXIT_FAILED if any(row.kind == "device" for row in rows) else EXIT_OK
 
@@ -244,6 +248,7 @@ def _replay(options: argparse.Namespace) -> int:
     from msprobe_operators.live.compare_with_cpu import limits
     from msprobe_operators.live.replay import run
     from msprobe_operators.report.script import script
+    from msprobe_operators.report.table import status_fact
 
     device = _device(options.device)
     try:
@@ -253,7 +258,7 @@ def _replay(options: argparse.Namespace) -> int:
     if options.script is not None:
         text = script(call, os.fspath(options.file), device)
         options.script.write_text(text, encoding="utf-8")
-        print(f"Run it with: python {options.script}")
+        print(tell(fact("operator.run_script", file=str(options.script))))
         return EXIT_OK
     try:
         limit = limits(options.atol, options.rtol)
@@ -266,9 +271,10 @@ def _replay(options: argparse.Namespace) -> int:
         raise BuildError(f"{options.file} does not run on {device}: {text}") from error
     name, judgement = operator_name(call.operator), check.judgement
     if judgement.status is Status.PASSED:
-        print(f"{name} is right to rounding ({judgement.times:.2g} of what is allowed).")
+        print(tell(fact("operator.right_by", call=name, times=judgement.times)))
         return EXIT_OK
-    print(f"{name}: {judgement.status.value}: {judgement.reason}.")
+    status = status_fact(judgement.status.value)
+    print(tell(fact("operator.judged", call=name, status=status, reason=judgement.reason)))
     return EXIT_FAILED if judgement.status is Status.FAILED else EXIT_CANNOT_RUN
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
 import hashlib
 import json
 import os
-import queue
-import re
 import shutil
-import subprocess
 import sys
 import tarfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from hypothesis import settings
 from msprobe_builder.command.main import main
 from tests import shares
 from tests.cases import QUICK, THOROUGH
+from tests.serving import many_tensorboards
 from tests.sharing import make_once, shared_folder
 
 # A busy machine is slow, not wrong.
@@ -30,7 +29,6 @@ settings.register_profile(THOROUGH, deadline=None, max_examples=200)
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAIR_ARCHIVES = REPOSITORY / "tests" / "data" / "pairs"
-START_SECONDS = 120
 
 BuildDatabase = Callable[..., Path]
 StartTensorBoard = Callable[..., str]
@@ -38,6 +36,12 @@ StartTensorBoard = Callable[..., str]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--planted", choices=shares.CHOICES, help=shares.__doc__)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than cores: a test waits a fifth of its time, for disks, servers, pages."""
+    return 1 + (os.cpu_count() or 1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -63,6 +67,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item, is_in in zip(items, tried, strict=True) if is_in]
+
+
+def pytest_collection_finish() -> None:
+    """What ten thousand tests are made of stays: garbage is looked for in the rest."""
+    gc.freeze()
 
 
 @pytest.fixture
@@ -163,48 +172,5 @@ def tensorboard_server() -> Iterator[StartTensorBoard]:
 
     The same arguments give the same server; all of them end with the session.
     """
-    running: dict[tuple[str, ...], str] = {}
-    with contextlib.ExitStack() as servers:
-
-        def start(logdir: Path, *options: str) -> str:
-            arguments = ("--logdir", str(logdir), *options)
-            if arguments not in running:
-                command = [sys.executable, "-m", "tensorboard.main", *arguments]
-                running[arguments] = servers.enter_context(run_tensorboard(command))
-            return running[arguments]
-
-        yield start
-
-
-@contextlib.contextmanager
-def run_tensorboard(command: list[str]) -> Iterator[str]:
-    """Run a TensorBoard command on a free port and yield the address it prints."""
-    host = () if "--bind_all" in command else ("--host", "localhost")
-    process = subprocess.Popen(
-        [*command, *host, "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert process.stdout is not None
-    output = process.stdout
-    lines: list[str] = []
-    addresses: queue.Queue[str | None] = queue.Queue()
-
-    def listen() -> None:
-        for line in output:
-            lines.append(line)
-            if found := re.search(r"at (http://\S+)", line):
-                addresses.put(found[1].rstrip("/") + "/")
-        addresses.put(None)
-
-    listener = threading.Thread(target=listen)
-    listener.start()
-    try:
-        address = addresses.get(timeout=START_SECONDS)
-        assert address is not None, "TensorBoard did not start:\n" + "".join(lines)
-        yield address
-    finally:
-        process.terminate()
-        process.wait(timeout=START_SECONDS)
-        listener.join()
+    with many_tensorboards() as start:
+        yield functools.cache(lambda logdir, *options: start("--logdir", str(logdir), *options))

@@ -46,11 +46,14 @@ PARTS_MAY_IMPORT = {
         "metrics": "facts base dump graph link match operators sketch",
         "overflow": "base dump graph metrics operators",
         "verdict": "facts base dump graph match merge metrics operators",
-        "database": "facts base dump files graph link match metrics operators verdict",
-        "rematch": "base database dump graph match metrics sketch",
+        "invariants": "facts base dump graph link operators sketch verdict",
+        "database": "facts base dump files graph invariants link match metrics operators sketch"
+        " verdict",
+        "rematch": "facts base database dump graph match metrics sketch",
         "trend": "base database dump",
         "export": "facts base database dump graph match metrics",
-        "pipeline": "facts base files dump configuration graph merge match align link metrics"
+        "pipeline": "facts base files dump configuration graph merge match align invariants link"
+        " metrics"
         " overflow verdict database export",
         "tables": "facts base database dump files metrics pipeline",
         "importers": "facts base database dump pipeline",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 CPU = "cpu"
 
@@ -17,7 +18,8 @@ class BuildOptions:
     these leave over is aligned by evidence unless ``exact``. ``cell_mapping`` and ``api_mapping``
     turn on matching of cells with modules and of functions across packages, their files add
     rules; ``data_mapping_file`` names values that belong together. With ``flat`` a dump without
-    a hierarchy, as of level L1, is a list of calls. ``device`` is
+    a hierarchy, as of level L1, is a list of calls. ``judge`` is who says where a fault is, see
+    verdict/judge.py. ``device`` is
     cpu, cuda, npu, or one of several as cuda:1.
     """
 
@@ -34,6 +36,7 @@ class BuildOptions:
     flat: bool = False
     overflow_check: bool = False
     allow_missing: bool = False
+    judge: Literal["rules", "model", "both"] = "both"
     device: str = CPU  # where errors of single elements are computed
 
 

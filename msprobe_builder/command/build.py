@@ -156,6 +156,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="find where NaN and infinity come from: mark each call medium, high or critical",
     )
     parser.add_argument(
+        "--judge",
+        choices=("both", "rules", "model"),
+        default="both",
+        help="who says where a fault is: a model of error and rules together (default), or one",
+    )
+    parser.add_argument(
         "--export-merged",
         metavar="DIR",
         type=Path,
@@ -233,6 +239,7 @@ def run(options: argparse.Namespace) -> int:
             match_file=options.match_file,
             overflow_check=options.overflow_check,
             allow_missing=options.allow_missing,
+            judge=options.judge,
             device=options.device,
         ),
     )
@@ -343,5 +350,8 @@ def _export_alone(config: BuildConfig, options: argparse.Namespace, *, quiet: bo
 
 def _print_failed(failed: Sequence[tuple[Place, str]], *, quiet: bool) -> None:
     """What was left out is an error, which is said even when nothing else is."""
+    from msprobe_builder.facts.wording import tell
+    from msprobe_builder.pipeline.executors.run import left_out
+
     for place, reason in failed if quiet else ():
-        print_error(f"Step {place.step} rank {place.rank} was left out: {reason}")
+        print_error(tell(left_out(place, reason)))

@@ -8,6 +8,8 @@ from pathlib import Path
 from msprobe_builder.base.codes import SIDES, Grade, words
 from msprobe_builder.command.frame import EXIT_OK, whole_number
 from msprobe_builder.command.output import print_lines
+from msprobe_builder.facts.fact import fact
+from msprobe_builder.facts.wording import tell
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,5 +69,5 @@ def run(options: argparse.Namespace) -> int:
     )
     count = export_table(options.database, options.output, options.table, selection)
     if not options.quiet:
-        print_lines([f"{options.output}: {count} rows"])
+        print_lines([tell(fact("table.rows", file=str(options.output), rows=count))])
     return EXIT_OK

@@ -49,7 +49,7 @@ def run_command(command: Command, name: str, arguments: Sequence[str]) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names may hold any character
     try:
-        with _stoppable(), speaking(options.language or _language()):
+        with _stoppable(), speaking(language_spoken(options)):
             return command.run(options)
     except UsageError as error:
         return _fail(str(error), EXIT_USAGE)
@@ -72,16 +72,24 @@ def parser_of(command: Command, name: str) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     command.add_arguments(parser)
-    parser.add_argument(
-        "--language",
-        choices=LANGUAGES,
-        help="of what is printed and of reports; by default as LC_ALL, LC_MESSAGES or LANG say",
-    )
+    add_language(parser)
     return parser
 
 
-def _language() -> str:
-    """The language of the locale, if there are wordings in it."""
+def add_language(parser: argparse.ArgumentParser, *, again: bool = False) -> None:
+    """The option that says which language is spoken; ``again`` behind the word of a part."""
+    parser.add_argument(
+        "--language",
+        choices=LANGUAGES,
+        default=argparse.SUPPRESS if again else None,
+        help="of what is printed and of reports; by default as LC_ALL, LC_MESSAGES or LANG say",
+    )
+
+
+def language_spoken(options: argparse.Namespace) -> str:
+    """The language that was asked for, else that of the locale, if there are wordings in it."""
+    if options.language:
+        return str(options.language)
     names = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
     locale = next(filter(None, names), "")
     return next((one for one in LANGUAGES if locale.lower().startswith(one)), ENGLISH)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from msprobe_builder.command.frame import EXIT_OK, whole_number
 from msprobe_builder.command.output import print_lines
+from msprobe_builder.export.wrapped import line
+from msprobe_builder.facts.fact import fact
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,5 +35,5 @@ def run(options: argparse.Namespace) -> int:
     from msprobe_builder.export.report import write_report
 
     write_report(options.database, options.output, options.nodes)
-    print_lines([f"Written   {options.output}"])
+    print_lines([line(fact("label.written"), str(options.output))])
     return EXIT_OK

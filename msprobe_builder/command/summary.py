@@ -9,24 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.printable import printable
-from msprobe_builder.export.wrapped import titled
+from msprobe_builder.export.wrapped import line
 from msprobe_builder.facts.fact import Fact, fact, plain
 from msprobe_builder.facts.wording import ENGLISH, tell
+from msprobe_builder.facts.words import GRADE
 
 if TYPE_CHECKING:
     from msprobe_builder.pipeline.build import BuildResult
     from msprobe_builder.pipeline.merged_export import ExportResult
 
 
-_GRADES = {
-    "ungraded": fact("grade.ungraded"),
-    "ok": fact("grade.ok"),
-    "slight": fact("grade.slight"),
-    "moderate": fact("grade.moderate"),
-    "serious": fact("grade.serious"),
-    "severe": fact("grade.severe"),
-    "unmatched": fact("grade.unmatched"),
-}
 _SIDES = {"npu": fact("side.npu"), "bench": fact("side.bench")}
 _SEVERITIES = {
     "info": fact("label.info"),
@@ -40,40 +32,40 @@ def summary_lines(result: BuildResult) -> list[str]:
     lines = []
     if result.is_comparison:
         numbers = {"npu": result.npu_nodes, "bench": result.bench_nodes}
-        lines.append(_line(fact("label.nodes"), fact("summary.nodes", **numbers)))
+        lines.append(line(fact("label.nodes"), fact("summary.nodes", **numbers)))
         of_npu, of_bench = (f"{100 * result.matched / max(one, 1):.1f}" for one in numbers.values())
         matched = fact("summary.matched", nodes=result.matched, npu=of_npu, bench=of_bench)
-        lines.append(_line(fact("label.matched"), matched))
+        lines.append(line(fact("label.matched"), matched))
         if result.aligned:
-            lines.append(_line(fact("label.aligned"), printable(tell(result.aligned))))
+            lines.append(line(fact("label.aligned"), printable(tell(result.aligned))))
         alone = result.bench_nodes - result.matched - result.bench_grouped
         if alone > 0:
             nor = fact("summary.no_group") if result.bench_grouped else None
-            lines.append(_line(fact("label.alone"), fact("summary.alone", nodes=alone, nor=nor)))
+            lines.append(line(fact("label.alone"), fact("summary.alone", nodes=alone, nor=nor)))
         counts = [
-            fact("summary.grade", grade=_GRADES.get(name, name), nodes=count)
+            fact("summary.grade", grade=GRADE.get(name, name), nodes=count)
             for name, count in result.grades.items()
             if count
         ]
-        lines.append(_line(fact("label.grades"), fact("alignment.several", clauses=counts)))
+        lines.append(line(fact("label.grades"), fact("alignment.several", clauses=counts)))
     else:
         nodes = fact("summary.nodes_alone", nodes=result.npu_nodes)
-        lines.append(_line(fact("label.nodes"), nodes))
+        lines.append(line(fact("label.nodes"), nodes))
     memory = None
     if result.peak_memory is not None:
         memory = fact("summary.memory", memory=f"{result.peak_memory / 2**20:,.0f}")
     size = f"{result.file_size / 2**20:,.1f}"
     cost = fact("summary.cost", seconds=f"{result.seconds:.1f}", memory=memory, size=size)
-    lines.append(_line(fact("label.cost"), cost))
+    lines.append(line(fact("label.cost"), cost))
     lines += diagnostic_lines(result.diagnostics)
     if result.exported is not None:
-        lines.append(_line(fact("label.dumps"), str(result.exported)))
+        lines.append(line(fact("label.dumps"), str(result.exported)))
     folder = shlex.quote(str(result.path.parent))
     return [
         *lines,
-        _line(fact("label.written"), str(result.path)),
-        _line(fact("label.look"), f"tensorboard --logdir {folder} --bind_all"),
-        _line("", fact("summary.bind_all")),
+        line(fact("label.written"), str(result.path)),
+        line(fact("label.look"), f"tensorboard --logdir {folder} --bind_all"),
+        line("", fact("summary.bind_all")),
     ]
 
 
@@ -84,10 +76,10 @@ def export_lines(result: ExportResult) -> list[str]:
         for side, count in result.dumps.items()
     ]
     return [
-        _line(fact("label.dumps"), fact("alignment.several", clauses=counts)),
-        _line(fact("label.cost"), fact("summary.seconds", seconds=f"{result.seconds:.1f}")),
+        line(fact("label.dumps"), fact("alignment.several", clauses=counts)),
+        line(fact("label.cost"), fact("summary.seconds", seconds=f"{result.seconds:.1f}")),
         *diagnostic_lines(result.diagnostics),
-        _line(fact("label.written"), str(result.directory)),
+        line(fact("label.written"), str(result.directory)),
     ]
 
 
@@ -103,7 +95,7 @@ def diagnostic_lines(diagnostics: Sequence[Diagnostic]) -> list[str]:
         first = fact("summary.first", subject=printable(subject)) if subject else None
         times = fact("summary.times", count=total) if total > 1 else None
         note = fact("summary.note", times=times, said=said, places=_places(found), first=first)
-        lines.append(_line(_SEVERITIES.get(severity, severity), note))
+        lines.append(line(_SEVERITIES.get(severity, severity), note))
     return lines
 
 
@@ -115,10 +107,6 @@ def _places(found: Sequence[Diagnostic]) -> Fact | None:
     if ranks > 1:
         return fact("summary.on_ranks", ranks=ranks)
     return fact("summary.in_steps", steps=steps) if steps > 1 else None
-
-
-def _line(title: Fact | str, said: Fact | str) -> str:
-    return f"{titled(title)}{tell(said)}"
 
 
 def summary_json(result: BuildResult) -> str:

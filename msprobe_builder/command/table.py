@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from msprobe_builder.base.counting import counted
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.command.frame import EXIT_INCOMPLETE, EXIT_OK, whole_number
-from msprobe_builder.command.output import print_error
+from msprobe_builder.command.output import print_error, print_lines
+from msprobe_builder.facts.fact import fact
+from msprobe_builder.facts.wording import tell
 
 _FORMATS = ("xlsx", "csv", "parquet")
 _MAPPINGS = ("layer_mapping", "cell_mapping", "api_mapping", "data_mapping")
@@ -128,7 +129,7 @@ def run(options: argparse.Namespace) -> int:
             _write(one.result.path, options, one.prefix)
             is_complete = is_complete and not one.result.failed
             for warning in one.warnings:
-                print_error(warning)
+                print_error(tell(warning))
     return EXIT_OK if is_complete else EXIT_INCOMPLETE
 
 
@@ -139,13 +140,15 @@ def _write_saved(npu: Path, bench: Path, options: argparse.Namespace) -> int:
     for one in compare_saved_trees(npu, bench, options.output_path, options.format):
         for problem in one.unreadable:
             is_complete = False
-            print_error(f"An array was left out: {problem}.")
+            print_error(tell(problem))
         if not options.quiet:
-            where = ""
+            first = None
             if one.first is not None:
                 step, rank, micro_step, name = one.first
-                where = f", first at step {step}, rank {rank}, micro-step {micro_step}, id {name}"
-            print(f"{one.path}: {counted(one.rows, 'row')}, {one.different:,} different{where}")
+                place = {"step": step, "rank": rank, "micro_step": micro_step}
+                first = fact("table.saved_first", **place, name=name)
+            counts = {"rows": one.rows, "different": one.different}
+            print_lines([tell(fact("table.saved", file=str(one.path), **counts, first=first))])
     return EXIT_OK if is_complete else EXIT_INCOMPLETE
 
 
@@ -173,7 +176,7 @@ def _write(database: Path, options: argparse.Namespace, prefix: str = "") -> Non
             database, options.output_path, options.call, options.index, options.step
         )
         if not options.quiet:
-            print("\n".join([str(found.path), *found.sentences]))
+            print_lines([str(found.path), *map(tell, found.said)])
         return
     table_options = TableOptions(
         form=options.format,
@@ -187,5 +190,7 @@ def _write(database: Path, options: argparse.Namespace, prefix: str = "") -> Non
     )
     for one in export_tables(database, options.output_path, table_options):
         if not options.quiet:
-            suspect = "" if one.advice.suspect is None else f", the first is {one.advice.suspect}"
-            print(f"{one.path}: {counted(one.rows, 'row')}, {one.bad:,} bad{suspect}")
+            suspect = one.advice.suspect
+            first = None if suspect is None else fact("table.first", name=suspect)
+            counts = {"rows": one.rows, "bad": one.bad}
+            print_lines([tell(fact("table.written", file=str(one.path), **counts, first=first))])

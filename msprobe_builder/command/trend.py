@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from msprobe_builder.base.counting import counted
 from msprobe_builder.command.frame import EXIT_INCOMPLETE, EXIT_OK
 from msprobe_builder.command.output import print_lines
+from msprobe_builder.export.wrapped import line
+from msprobe_builder.facts.fact import fact, text_fact
 
 _SHOWN = 5
 
@@ -31,13 +32,16 @@ def run(options: argparse.Namespace) -> int:
     from msprobe_builder.trend.build import build_trend
 
     report = build_trend(options.source, options.output, options.output_name)
-    lines = [
-        f"Read      {report.source}: {counted(report.targets, 'target')}, "
-        f"{counted(report.ranks, 'rank')}, {counted(report.steps, 'step')}",
-        *(f"Skipped   {one}" for one in report.skipped[:_SHOWN]),
-    ]
+    counts = {"targets": report.targets, "ranks": report.ranks, "steps": report.steps}
+    skipped = [text_fact(one) for one in report.skipped[:_SHOWN]]
     if len(report.skipped) > _SHOWN:
-        lines.append(f"Skipped   {len(report.skipped) - _SHOWN} more")
-    lines.append(f"Written   {report.path}: {counted(report.values, 'value')}")
-    print_lines(lines)
+        skipped.append(fact("trend.more", count=len(report.skipped) - _SHOWN))
+    written = fact("trend.written", file=str(report.path), values=report.values)
+    print_lines(
+        [
+            line(fact("label.read"), fact("trend.read", kind=report.source, **counts)),
+            *(line(fact("label.skipped"), one) for one in skipped),
+            line(fact("label.written"), written),
+        ]
+    )
     return EXIT_INCOMPLETE if report.skipped else EXIT_OK

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from msprobe_builder.command.frame import EXIT_OK
 from msprobe_builder.command.output import print_lines
+from msprobe_builder.facts.fact import fact
+from msprobe_builder.facts.wording import tell
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,5 +28,5 @@ def run(options: argparse.Namespace) -> int:
     from msprobe_builder.database.upgrade import upgraded_copy
 
     version = upgraded_copy(options.database, options.output)
-    print_lines([f"{options.output}: schema version {version}"])
+    print_lines([tell(fact("verify.upgraded", file=str(options.output), version=version))])
     return EXIT_OK

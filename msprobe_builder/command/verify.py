@@ -7,6 +7,8 @@ from pathlib import Path
 
 from msprobe_builder.command.frame import EXIT_CANNOT_BUILD, EXIT_OK
 from msprobe_builder.command.output import print_error, print_lines
+from msprobe_builder.facts.fact import fact
+from msprobe_builder.facts.wording import tell
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +40,8 @@ def run(options: argparse.Namespace) -> int:
         with written(options.save_matches) as stream:
             stream.write(json.dumps({"version": 1, "matches": matches}, indent=1).encode())
         if not options.quiet:
-            print_lines([f"{options.save_matches}: {len(matches)} matches"])
+            saved = str(options.save_matches)
+            print_lines([tell(fact("verify.matches", file=saved, matches=len(matches)))])
     try:
         findings = verify(options.database)
     except UsageError:
@@ -47,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
         print_error(error)
         return EXIT_CANNOT_BUILD
     for finding in findings:
-        print_error(f"{options.database}: {finding}")
+        print_error(f"{options.database}: {tell(finding)}")
     if not findings and not options.quiet:
-        print_lines([f"{options.database} is whole."])
+        print_lines([tell(fact("verify.whole", file=str(options.database)))])
     return EXIT_CANNOT_BUILD if findings else EXIT_OK

@@ -13,7 +13,7 @@ from msprobe_builder.configuration.options import differing_options, files_besid
 from msprobe_builder.configuration.pack import Pack, Values
 from msprobe_builder.dump.names import without_wrappers
 from msprobe_builder.facts.fact import Fact, fact
-from msprobe_builder.facts.wording import tell
+from msprobe_builder.facts.wording import ENGLISH, tell
 
 _ORDER = (PASS, WARNING, ERROR)
 Row = tuple[object, ...]
@@ -141,17 +141,18 @@ def _variables(bench: Mapping[str, str], other: Mapping[str, str]) -> Sheet:
         level = ERROR if is_known and None not in (a, b) else WARNING
         rows.append((own[0] or "", own[1] or "", a, b, level))
         name = own[1] or own[0] or ""
-        said = fact("configuration.differs", name=name, own=_said(b), theirs=_said(a))
+        said = fact("configuration.differs", name=name, npu=_said(b), bench=_said(a))
         both = " / ".join(dict.fromkeys(one for one in reversed(own) if one))
         found.append(Difference(level, both, a, b, said))
     columns = "bench_env_name cmp_env_name bench_value cmp_value level"
     return _sheet("env", columns, rows, found)
 
 
-def _alone(level: str, name: str, in_bench: bool) -> Difference:
+def _alone(level: str, name: Fact | str, in_bench: bool) -> Difference:
     """What one side has alone."""
     bench, other = ("there", None) if in_bench else (None, "there")
-    return Difference(level, name, bench, other, fact("configuration.one_pack", name=name))
+    said = fact("configuration.one_pack", name=name)
+    return Difference(level, tell(name, ENGLISH), bench, other, said)
 
 
 def _shown(value: object) -> str | None:
@@ -170,8 +171,8 @@ def _packages(bench: Mapping[str, str], other: Mapping[str, str]) -> Sheet:
         if a != b:
             level = ERROR if None not in (a, b) else WARNING
             rows.append((name, a, b, level))
-            own, theirs = (one or fact("configuration.not_installed") for one in (b, a))
-            said = fact("configuration.differs", name=name, own=own, theirs=theirs)
+            of_npu, of_bench = (one or fact("configuration.not_installed") for one in (b, a))
+            said = fact("configuration.differs", name=name, npu=of_npu, bench=of_bench)
             found.append(Difference(level, name, a, b, said))
     return _sheet("pip", "package bench_version cmp_version level", rows, found)
 
@@ -183,12 +184,12 @@ def _options(bench: Mapping[str, Values], other: Mapping[str, Values]) -> Sheet:
     for first, second in pairs:
         for row in differing_options(bench[first], other[second]):
             name, b_name, a, b, matched, level = row
-            rows.append((second, *row))
+            rows.append((second, name, b_name, a, b, tell(matched), level))
             said = fact(
                 "configuration.option_differs",
                 name=b_name or name,
-                own=_said(b),
-                theirs=_said(a),
+                npu=_said(b),
+                bench=_said(a),
                 matched=matched,
             )
             found.append(Difference(level, b_name or name, _shown(a), _shown(b), said))
@@ -228,15 +229,16 @@ def _tensors(
     rows: list[Row] = []
     found = []
     for step, rank in sorted({*bench, *other}):
-        where = f"micro-step {step}, rank {rank}"
+        where = fact("configuration.place", step=step, rank=rank)
         if (step, rank) not in bench or (step, rank) not in other:
             found.append(_alone(WARNING, where, (step, rank) in bench))
             continue
         a, b = (dict(_statistics(side[step, rank])) for side in (bench, other))
         for tag in [*a, *(one for one in b if one not in a)]:
+            named = fact("configuration.tensor", name=tag, place=where)
             if tag not in a or tag not in b:
                 rows.append((step, rank, tag, False, *[None] * 4))
-                found.append(_alone(ERROR, f"{tag} of {where}", tag in a))
+                found.append(_alone(ERROR, named, tag in a))
                 continue
             apart = [_relative(x, y) for x, y in zip(a[tag], b[tag], strict=True)]
             is_equal = all(value == 0 for value in apart)
@@ -244,13 +246,13 @@ def _tensors(
             if not is_equal:
                 worst = max(range(len(apart)), key=lambda one: _size(apart[one]))
                 value, b_value = (f"{_STATISTICS[worst]} {one[tag][worst]:.6g}" for one in (a, b))
-                is_rounding, both = _is_rounding(a[tag], b[tag]), f"{tag} of {where}"
+                is_rounding = _is_rounding(a[tag], b[tag])
                 code = "configuration.tensor_differs"
                 if is_rounding:
                     code = "configuration.tensor_order"
-                said = fact(code, name=both, share=apart[worst])
+                said = fact(code, name=named, share=apart[worst])
                 level = WARNING if is_rounding else ERROR
-                found.append(Difference(level, both, value, b_value, said))
+                found.append(Difference(level, tell(named, ENGLISH), value, b_value, said))
     columns = f"step rank {column} equal " + " ".join(f"{one}_relative_diff" for one in _STATISTICS)
     return _sheet(name, columns, rows, found)
 
@@ -304,8 +306,8 @@ def _random(bench: Mapping[int, Values], other: Mapping[int, Values]) -> Sheet:
                     said = fact(
                         "configuration.calls",
                         name=operator,
-                        own=b_count,
-                        theirs=a_count,
+                        npu=b_count,
+                        bench=a_count,
                         rank=rank,
                         stack=b_stack[:80] or a_stack[:80],
                     )

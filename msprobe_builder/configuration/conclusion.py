@@ -1,26 +1,15 @@
-"""What a comparison of configurations comes to: each part in a line, and a conclusion."""
+"""What a comparison of configurations comes to."""
 
 from __future__ import annotations
 
 from msprobe_builder.configuration.compare import ConfigurationComparison, Sheet
 from msprobe_builder.configuration.levels import ERROR, PASS, WARNING
 from msprobe_builder.facts.fact import Fact, fact
-from msprobe_builder.facts.wording import tell
 
 _REQUIRED = ("env", "pip", "hyperparameters", "dataset", "weights")
 # Parts whose differences do not follow from each other, so that a second one may be the cause.
 _SETTINGS = ("env", "pip", "hyperparameters")
 _SAID = 3  # of them in a conclusion
-
-
-def summary_lines(comparison: ConfigurationComparison) -> list[str]:
-    """Each part, and whether the runs may be compared."""
-    lines = [
-        f"{sheet.outcome:<9} {sheet.name}" + (f": {tell(sheet.first)}" if sheet.first else "")
-        for sheet in comparison.sheets
-    ]
-    lines += [f"{WARNING:<9} {name}: in one pack only" for name in comparison.missing]
-    return [*lines, f"Verdict   {tell(conclusion(comparison))}"]
 
 
 def unknown_parts(comparison: ConfigurationComparison) -> list[str]:

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from msprobe_builder.configuration.levels import ERROR, PASS, WARNING
 from msprobe_builder.configuration.pack import Values
+from msprobe_builder.facts.fact import Fact, fact
 
 _SAME_OPTION = {
     "lr": "learning-rate",
@@ -48,31 +49,31 @@ def files_beside(bench: Mapping[str, Values], other: Mapping[str, Values]) -> li
 
 def differing_options(
     bench: Values, other: Values
-) -> Iterable[tuple[str, str, object, object, str, str]]:
+) -> Iterable[tuple[str, str, object, object, Fact, str]]:
     """Options that differ: equal names first, then known and similar ones."""
     left = dict(other.items())
     for name, value in bench.items():
         partner, matched = _partner(name, left, bench)
         if partner is None:
-            yield name, "", value, None, "one side only", _one_sided(name)
+            yield name, "", value, None, fact("configuration.one_side"), _one_sided(name)
             continue
         b = left.pop(partner)
         if not _is_equal(value, b):
             yield name, partner, value, b, matched, WARNING if _is_place(name) else ERROR
     for name, value in left.items():
-        yield "", name, None, value, "one side only", _one_sided(name)
+        yield "", name, None, value, fact("configuration.one_side"), _one_sided(name)
 
 
-def _partner(name: str, left: Values, bench: Values) -> tuple[str | None, str]:
+def _partner(name: str, left: Values, bench: Values) -> tuple[str | None, Fact]:
     if name in left:
-        return name, "same name"
+        return name, fact("configuration.same_name")
     free = [one for one in left if one not in bench]
     known = _SAME_OPTION.get(name, name)
     for one in free:
         if _SAME_OPTION.get(one, one) == known:
-            return one, "same meaning"
+            return one, fact("configuration.same_meaning")
     alike = difflib.get_close_matches(name, free, 1, _ALIKE)
-    return (alike[0], "similar name") if alike else (None, "")
+    return (alike[0] if alike else None), fact("configuration.similar_name")
 
 
 def _one_sided(name: str) -> str:

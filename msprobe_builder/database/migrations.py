@@ -106,8 +106,9 @@ STEPS = (
         "Facts instead of sentences.",
         renamed=(("suspect", "heirs", "followers"),),
     ),
+    Step(12, "What one run is checked by.", tables=("evidence",)),
     Step(
-        12,
+        13,
         "What sketches tell of differences.",
         columns=(
             ("tensor", "sketch"),

@@ -221,6 +221,19 @@ CREATE TABLE communication (
     PRIMARY KEY (node_id, partner_id, role)
 ) WITHOUT ROWID;
 
+-- Of a run without a reference: the tensors by which its ranks are checked, and who made them.
+CREATE TABLE evidence (
+    node_id       INTEGER NOT NULL REFERENCES node,
+    ordinal       INTEGER NOT NULL,
+    numbers       BLOB,    -- of its sketch: 64 of float32, little-endian; NULL without one
+    left_out      INTEGER, -- NaN and infinities that the sketch leaves out
+    maker         INTEGER, -- 1 a call, 2 parameter, 3 buffer, 4 gradient, 5 outside; NULL not known
+    maker_id      INTEGER REFERENCES node,
+    maker_ordinal INTEGER, -- the tensor that the call put out or wrote to
+    maker_name_id INTEGER REFERENCES text (text_id), -- of the parameter, buffer or gradient
+    PRIMARY KEY (node_id, ordinal)
+) WITHOUT ROWID;
+
 -- The parameter that made a node overflow.
 CREATE TABLE overflow_parameter (
     node_id INTEGER NOT NULL REFERENCES node,
@@ -267,7 +280,7 @@ CREATE TABLE operator_check (
     status   TEXT NOT NULL CHECK (status IN ('passed', 'failed', 'not tested')),
     compared TEXT NOT NULL, -- recorded: the result in the dump; device: that of a second run
     times    REAL,          -- largest error in units of what rounding explains; NULL: no number
-    reason   TEXT NOT NULL
+    reason   TEXT NOT NULL  -- JSON: facts; empty where there is none
 );
 
 -- What a comparison of merged tensors needs: their files, or why there is nothing to compare.

@@ -34,9 +34,9 @@ def told_of_alignment(connection: sqlite3.Connection) -> Fact | None:
 def _names(modules: set[tuple[str, str]]) -> list[Fact]:
     """How the names of matched modules differ; empty where they do not."""
     pairs = {(_split(own), _split(other)) for own, other in modules}
-    paths = {(mine[0], theirs[0]) for mine, theirs in pairs}
+    paths = {(npu[0], bench[0]) for npu, bench in pairs}
     said = _in_front(paths) or _in_between(paths) or _attributes(paths)
-    classes = {(mine[1], theirs[1]) for mine, theirs in pairs if mine[1] != theirs[1]}
+    classes = {(npu[1], bench[1]) for npu, bench in pairs if npu[1] != bench[1]}
     if classes:
         said.append(fact("alignment.classes", count=len(classes)))
     return said

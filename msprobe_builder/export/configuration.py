@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from typing import Any
 
 from msprobe_builder.database.read.configuration import (
@@ -10,6 +9,8 @@ from msprobe_builder.database.read.configuration import (
     ConfigurationDifference,
     ConfigurationPart,
 )
+from msprobe_builder.export.report_markup import Markup, escaped, heading, table
+from msprobe_builder.export.report_words import SEVERITIES, SIDES
 from msprobe_builder.export.wrapped import wrapped
 from msprobe_builder.facts.fact import fact, plain, within
 from msprobe_builder.facts.wording import ENGLISH, tell
@@ -57,19 +58,22 @@ def configuration_section(found: Configuration | None) -> str:
     """A heading, the conclusion and a table in HTML; empty where no configurations were given."""
     if found is None:
         return ""
-    rows = "".join(
-        f"<tr><td>{html.escape(one.level)}</td><td>{html.escape(part.part)}</td>"
-        f"<td>{html.escape(one.name)}</td><td>{_value(one.npu_value)}</td><td>{_value(one.bench_value)}</td></tr>"
+    rows = [
+        (
+            *(SEVERITIES.get(one.level, one.level), part.part, one.name),
+            *(_value(one.npu_value), _value(one.bench_value)),
+        )
         for part in found.parts
         for one in part.shown
-    )
+    ]
     more = sum(part.differences - len(part.shown) for part in found.parts)
-    head = "".join(f"<th>{one}</th>" for one in ("", "part", "name", "debug", "reference"))
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    section = f"<h2>Configurations</h2><p>{html.escape(tell(found.said))}</p>"
-    section += f'<div class="wide">{table}</div>' if rows else ""
-    return section + (f"<p>and {more:,} more</p>" if more else "")
+    head = [fact("head.part"), fact("head.name"), *SIDES.values()]
+    section = heading(fact("report.configurations")) + f"<p>{escaped(tell(found.said))}</p>"
+    section += table(["", *head], rows) if rows else ""
+    return section + (f"<p>{escaped(fact('report.more', count=more))}</p>" if more else "")
 
 
 def _value(value: str | None) -> str:
-    return '<span class="soft">not there</span>' if value is None else html.escape(value)
+    if value is not None:
+        return value
+    return Markup(f'<span class="soft">{escaped(fact("report.not_there"))}</span>')

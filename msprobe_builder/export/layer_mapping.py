@@ -13,14 +13,11 @@ from msprobe_builder.base.codes import Kind
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.database.read.matches import matched_names
 from msprobe_builder.dump.names import parse_name
+from msprobe_builder.facts.fact import fact
+from msprobe_builder.facts.wording import tell
 from msprobe_builder.match.places import Path as LayerPath
 from msprobe_builder.match.places import class_of, place_of
 from msprobe_builder.match.rules import TOP_LAYER
-
-_HEAD = """\
-# npu path: bench path, below the class of the module that both begin at.
-# Correct what is wrong and pass this file back with -lm.
-"""
 
 
 def write_mapping(connection: sqlite3.Connection, file: Path) -> int:
@@ -29,7 +26,7 @@ def write_mapping(connection: sqlite3.Connection, file: Path) -> int:
     Raises UsageError when the file exists or cannot be written.
     """
     rules = mapping_rules(connection)
-    lines = [_HEAD]
+    lines = [f"# {tell(one)}\n" for one in (fact("mapping.head"), fact("mapping.use"))]
     for owner, translations in rules.items():
         lines.append(f"{_quoted(owner)}:\n")
         lines += [f"  {_quoted(npu)}: {_quoted(bench)}\n" for npu, bench in translations.items()]
@@ -51,19 +48,19 @@ def mapping_rules(connection: sqlite3.Connection) -> dict[str, dict[str, str]]:
     wanted: dict[str, dict[LayerPath, set[LayerPath]]] = defaultdict(lambda: defaultdict(set))
     places: dict[tuple[str, LayerPath], list[LayerPath]] = defaultdict(list)
     for path, other in partner.items():
-        owner, mine, theirs = _relative(path, other, partner, classes)
-        wanted[owner][mine].add(theirs)
-        places[owner, mine].append(path)
+        owner, npu, bench = _relative(path, other, partner, classes)
+        wanted[owner][npu].add(bench)
+        places[owner, npu].append(path)
     result: dict[str, dict[str, str]] = defaultdict(dict)
     for owner, translations in wanted.items():
-        for mine, all_theirs in translations.items():
-            [theirs, *others] = sorted(all_theirs)
+        for npu, all_bench in translations.items():
+            [bench, *others] = sorted(all_bench)
             if not others:
-                if mine != theirs:
-                    result[owner][".".join(mine)] = ".".join(theirs)
+                if npu != bench:
+                    result[owner][".".join(npu)] = ".".join(bench)
                 continue
             # Modules of one class that differ: each is told from the top.
-            for path in places[owner, mine]:
+            for path in places[owner, npu]:
                 result[TOP_LAYER][".".join(path)] = ".".join(partner[path])
     return dict(sorted(result.items(), key=lambda item: (item[0] != TOP_LAYER, item[0])))
 
@@ -76,12 +73,12 @@ def _layers(
     classes: dict[LayerPath, str] = {}
     for name, matched in matched_names(connection, Kind.MODULE):
         parsed = parse_name(name)
-        mine, theirs = place_of(parsed), place_of(parse_name(matched))
-        if mine is None or theirs is None or not mine.path or not theirs.path:
+        npu, bench = place_of(parsed), place_of(parse_name(matched))
+        if npu is None or bench is None or not npu.path or not bench.path:
             continue
-        votes[mine.path][theirs.path] += 1
-        if mine.direction:
-            classes.setdefault(mine.path, class_of(parsed))
+        votes[npu.path][bench.path] += 1
+        if npu.direction:
+            classes.setdefault(npu.path, class_of(parsed))
     return {path: found.most_common(1)[0][0] for path, found in votes.items()}, classes
 
 
@@ -104,11 +101,11 @@ def _above(path: LayerPath) -> Iterator[LayerPath]:
         yield path[:end]
 
 
-def _without_indexes(mine: LayerPath, theirs: LayerPath) -> tuple[LayerPath, LayerPath]:
+def _without_indexes(npu: LayerPath, bench: LayerPath) -> tuple[LayerPath, LayerPath]:
     """``layers.0`` and ``blocks.0`` is ``layers`` and ``blocks``."""
-    while len(mine) > 1 and len(theirs) > 1 and mine[-1] == theirs[-1] and mine[-1].isdigit():
-        mine, theirs = mine[:-1], theirs[:-1]
-    return mine, theirs
+    while len(npu) > 1 and len(bench) > 1 and npu[-1] == bench[-1] and npu[-1].isdigit():
+        npu, bench = npu[:-1], bench[:-1]
+    return npu, bench
 
 
 def _quoted(text: str) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from msprobe_builder.base.codes import Grade, words
 from msprobe_builder.database.read.around import PlaceRow
+from msprobe_builder.facts.fact import fact
+from msprobe_builder.facts.wording import tell
 
 _ROW, _GAP, _INDENT, _WIDTH = 24, 3, 18, 900
 _GRADES = words(Grade)
@@ -19,7 +21,7 @@ def picture(rows: Sequence[PlaceRow], colours: Mapping[str, str]) -> str:
     height = len(rows) * (_ROW + _GAP) + _GAP
     return (
         f'<svg class="place" viewBox="0 0 {_WIDTH} {height}" role="img"'
-        f' aria-label="Where the node stands">{"".join(parts)}</svg>'
+        f' aria-label="{html.escape(tell(fact("report.where")))}">{"".join(parts)}</svg>'
     )
 
 

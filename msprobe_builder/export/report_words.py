@@ -2,73 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from msprobe_builder.facts.fact import Fact, fact
+
+_TASK = "task"
 _FACTS = {
-    "npu_path": "Debug run",
-    "bench_path": "Reference run",
-    "noise_path": "Second run of the reference",
-    "task": "Compared by",
-    "created_at": "Built at",
-    "builder_version": "Built with version",
+    "npu_path": fact("report.debug_run"),
+    "bench_path": fact("report.reference_run"),
+    "noise_path": fact("report.noise_run"),
+    _TASK: fact("report.task"),
+    "created_at": fact("report.created_at"),
+    "builder_version": fact("report.version"),
 }
 _TASKS = {
-    "statistics": "statistics",
-    "tensor": "real tensors",
-    "md5": "checksums",
-    "structure": "structure only",
+    "statistics": fact("report.task.statistics"),
+    "tensor": fact("report.task.tensor"),
+    "md5": fact("report.task.md5"),
+    "structure": fact("report.task.structure"),
 }
 _REASONS = {
-    "no_such_name": "no node of this name on the other side",
-    "other_parent": "same name, but below a different parent",
-    "other_parameter_count": "a different number of parameters",
-    "other_type": "a parameter has a different type",
-    "other_shape": "a parameter has a different shape",
-    "partner_taken": "the only candidate is matched with another node",
-    "parent_unmatched": "the module around it has no counterpart",
-    "extra_call": "the other side makes this call less often here",
-    "other_order": "the other side makes this call at another place",
-    "other_class": "a module of another class sits at this place",
-    "calls_unmatched": "none of its calls has a counterpart",
-    "by_hand": "taken apart by hand",
-    "rejected": "rejected by hand",
-    "grouped": "found to be part of a group of calls",
+    "no_such_name": fact("unmatched.no_such_name"),
+    "other_parent": fact("unmatched.other_parent"),
+    "other_parameter_count": fact("unmatched.other_parameter_count"),
+    "other_type": fact("unmatched.other_type"),
+    "other_shape": fact("unmatched.other_shape"),
+    "partner_taken": fact("unmatched.partner_taken"),
+    "parent_unmatched": fact("unmatched.parent_unmatched"),
+    "extra_call": fact("unmatched.extra_call"),
+    "other_order": fact("unmatched.other_order"),
+    "other_class": fact("unmatched.other_class"),
+    "calls_unmatched": fact("unmatched.calls_unmatched"),
+    "by_hand": fact("unmatched.by_hand"),
+    "rejected": fact("unmatched.rejected"),
+    "grouped": fact("unmatched.grouped"),
 }
-_METRICS = {
-    "cosine": "cosine",
-    "euclidean_distance": "Euclidean distance",
-    "max_abs_err": "max abs. error",
-    "max_elementwise_relative_err": "max rel. error of an element",
-    "one_thousandth_ratio": "within 1 ‰",
-    "five_thousandths_ratio": "within 5 ‰",
-    "relative_difference": "relative difference",
-    "factor_share": "share of a factor",
-    "offset_share": "share of an offset",
-    "md5_equal": "checksum equal",
-    "error": "contribution",
+# Differences in units of the tensor say little in a list of different tensors.
+METRICS = {
+    "max_relative_err": fact("metric.max_relative_err"),
+    "min_relative_err": fact("metric.min_relative_err"),
+    "mean_relative_err": fact("metric.mean_relative_err"),
+    "norm_relative_err": fact("metric.norm_relative_err"),
+    "cosine": fact("metric.cosine"),
+    "max_abs_err": fact("metric.max_abs_err"),
+    "max_elementwise_relative_err": fact("metric.max_elementwise_relative_err"),
+    "one_thousandth_ratio": fact("metric.one_thousandth_ratio"),
+    "relative_difference": fact("metric.relative_difference"),
+    "factor_share": fact("metric.factor_share"),
+    "offset_share": fact("metric.offset_share"),
+    "md5_equal": fact("metric.md5_equal"),
+    "error": fact("metric.error"),
 }
-_SIDES = {"npu": "debug", "bench": "reference"}
+SIDES = {"npu": fact("report.debug"), "bench": fact("report.reference")}
+SECTIONS = (  # in the order of base.codes.Section
+    *(fact("section.input"), fact("section.output")),
+    *(fact("section.parameters"), fact("section.parameters_grad")),
+)
+OVERFLOWS = (  # in the order of base.codes.Overflow, from the first that is one
+    *(fact("overflow.medium"), fact("overflow.high"), fact("overflow.critical")),
+)
+STRENGTHS = {"strong": fact("strength.strong"), "weak": fact("strength.weak")}
+SEVERITIES = {
+    "info": fact("severity.info"),
+    "warning": fact("severity.warning"),
+    "error": fact("severity.error"),
+}
 
 
-def facts(meta: dict[str, str]) -> list[tuple[str, str]]:
+def facts(meta: Mapping[str, str]) -> list[tuple[Fact, Fact | str]]:
     """What was compared and when it was built; what is for programs is left out."""
-    named = [(title, meta.get(key, "")) for key, title in _FACTS.items()]
+    named = [(key, title, meta.get(key, "")) for key, title in _FACTS.items()]
     return [
-        (title, _TASKS.get(value, value) if title == _FACTS["task"] else value)
-        for title, value in named
+        (title, _TASKS.get(value, value) if key == _TASK else value)
+        for key, title, value in named
         if value
     ]
 
 
-def reason_words(name: str) -> str:
+def reason_words(name: str) -> Fact | str:
     """Why a node has no partner."""
     return _REASONS.get(name, name.replace("_", " "))
 
 
-def metric_words(name: str) -> str:
-    """The head of a column of errors: ``max_relative_err`` is max rel. error."""
-    known = name.replace("_relative_err", " rel. error").replace("_diff", " difference")
-    return _METRICS.get(name, known.replace("_", " "))
-
-
-def side_words(side: str) -> str:
+def side_words(side: str) -> Fact | str:
     """Which run a side is."""
-    return _SIDES.get(side, side)
+    return SIDES.get(side, side)

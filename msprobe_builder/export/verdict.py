@@ -211,6 +211,7 @@ def _suspect_json(one: Suspect) -> dict[str, Any]:
         "evidence": tell(facts, ENGLISH),
         "facts": plain(facts),
         "fault": "before" if one.is_unrecorded else "in",
+        "probability": one.probability,
         "ranks": list(one.ranks),
     }
 

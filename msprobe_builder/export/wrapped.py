@@ -28,10 +28,20 @@ def wrapped(title: Argument, said: Argument) -> list[str]:
     return [f"{titled(title if not number else '')}{line}" for number, line in enumerate(lines)]
 
 
+def line(title: Argument, said: Argument) -> str:
+    """One line behind a title of at most 9 columns, however long."""
+    return f"{titled(title)}{tell(said)}"
+
+
 def titled(title: Argument) -> str:
-    """A title as the first columns of a line."""
-    word = tell(title)
-    return word + " " * max(1, _TITLE - width(word))
+    """A title as the first columns of a line, with at least one blank behind it."""
+    return f"{padded(title, _TITLE - 1)} "
+
+
+def padded(said: Argument, columns: int) -> str:
+    """What is said, with blanks behind it up to so many columns."""
+    word = tell(said)
+    return word + " " * (columns - width(word))
 
 
 def width(text: str) -> int:

@@ -26,6 +26,7 @@ _SPOKEN = ContextVar("spoken", default=ENGLISH)
 FORMS = (
     "count",
     "g2",
+    "g3",
     "g4",
     "g6",
     "g9",
@@ -46,9 +47,10 @@ Wordings = Mapping[str, str]
 
 @lru_cache
 def catalogue(language: str) -> Wordings:
-    """The wordings of a language by their code."""
-    found = json.loads(get_data(__package__, f"catalogue/{language}.json") or b"{}")
-    assert isinstance(found, dict)
+    """The wordings of a language by their code: of what files hold, and of what is only printed."""
+    found: dict[str, str] = {}
+    for name in (language, f"printed.{language}"):
+        found |= json.loads(get_data(__package__, f"catalogue/{name}.json") or b"{}")
     return found
 
 

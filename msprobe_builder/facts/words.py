@@ -18,6 +18,16 @@ STATISTIC = (  # in the order of base.codes.STATISTICS
     fact("statistic.norm"),
 )
 
+GRADE = {  # by the word of base.codes.Grade
+    "ungraded": fact("grade.ungraded"),
+    "ok": fact("grade.ok"),
+    "slight": fact("grade.slight"),
+    "moderate": fact("grade.moderate"),
+    "serious": fact("grade.serious"),
+    "severe": fact("grade.severe"),
+    "unmatched": fact("grade.unmatched"),
+}
+
 _BEYOND_DOUBT = 1000
 
 

@@ -69,6 +69,12 @@ def rounding_units(texts: Sequence[str]) -> dict[int, float]:
     }
 
 
+def rounding_unit(dtype: str) -> float:
+    """Rounding unit of a type, 0 where it holds whole numbers or truth values."""
+    name = _name(dtype)
+    return 0.0 if name.startswith(("int", "uint", "bool", "long")) else _type_of(dtype).epsilon
+
+
 def steps(units: NDArray[np.float64]) -> NDArray[np.float64]:
     """Distance from 0 to the next number of the types that round with these units, else 0.
 

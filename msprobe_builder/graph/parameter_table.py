@@ -22,13 +22,17 @@ class Origins:
 
     Rows with equal ``same`` (-1 unknown) are one tensor; ``maker`` is the row that made it, -1
     where none did. Of ``settled`` rows nothing remains to be guessed; those that ``hands_on`` are
-    what their call was given.
+    what their call was given. ``kind`` is a Maker of flow_layout.py, ``name`` an index of ``names``
+    where the maker is one parameter, buffer or gradient, else -1.
     """
 
     same: Int
     maker: Int
     settled: NDArray[np.bool_]
     hands_on: NDArray[np.bool_]
+    kind: NDArray[np.uint8]
+    name: NDArray[np.int32]
+    names: list[str]
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,13 @@ def recorded_origins(
     settled[here] = is_sum | (is_certain & by_record & (maker >= 0)) | (is_one & _is_named(rows))
     hands_on = np.zeros(size, dtype=bool)
     hands_on[here] = rows["marks"] & Mark.SAME > 0
-    return Origins(same, row_of_maker, settled, hands_on | _of_inputs(table, same))
+    kind = np.zeros(size, dtype=np.uint8)
+    kind[here] = rows["kind"]
+    name = np.full(size, -1, dtype=np.int32)
+    by_name = is_one & _is_named(rows)
+    name[here[by_name]] = rows["maker"][by_name]
+    hands_on |= _of_inputs(table, same)
+    return Origins(same, row_of_maker, settled, hands_on, kind, name, flow.names)
 
 
 def _sections(section: NDArray[Any], *, by_argument: bool) -> Int:

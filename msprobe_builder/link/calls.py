@@ -22,6 +22,7 @@ class Leaf(NamedTuple):
     dtype: str
     statistics: tuple[float | None, float | None, float | None, float | None]
     md5: str | None
+    ordinal: int = -1  # among what its call was given and put out
 
     def same_data(self, other: Leaf) -> bool | None:
         """Whether both hold the same data, None when it cannot be told.

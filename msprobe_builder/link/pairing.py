@@ -35,11 +35,33 @@ class Link(NamedTuple):
         return Link(self.partner, self.call, _OPPOSITE[self.role], self.data_equal)
 
 
+class Together(NamedTuple):
+    """The calls in which some ranks of a group do one thing; ``members`` are all of the group.
+
+    ``root`` is the rank that gives to all, or takes from all, in calls that have one.
+    """
+
+    calls: list[Call]
+    members: tuple[int, ...]
+    root: int | None
+
+
+class Delivery(NamedTuple):
+    """A message, and its tensor before and after; None where it is not known."""
+
+    send: Call
+    receive: Call
+    sent: Leaf | None
+    received: Leaf | None
+
+
 @dataclass
 class Pairing:
     """Links, and the calls that found no partner: why depends on the dump or on the run."""
 
     links: list[Link] = field(default_factory=list)
+    together: list[Together] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
     unmatched: list[Call] = field(default_factory=list)  # the other rank is there, its call is not
     absent: list[Call] = field(default_factory=list)  # the other rank is not in the dump
     unreadable: list[Call] = field(default_factory=list)  # the arguments do not say who it is
@@ -92,7 +114,7 @@ def _pair_messages(calls: list[Call], ranks: tuple[int, ...], result: Pairing) -
     for key, sent in sends.items():
         received = receives.pop(key, [])
         for send, receive in zip(sent, received, strict=False):
-            result.links.append(_delivered(send, receive))
+            _deliver(send, receive, result)
         for send in sent[len(received) :]:
             left.setdefault(key[1:], []).append(send)
         result.unmatched += [message.call for message in received[len(sent) :]]
@@ -105,7 +127,7 @@ def _pair_messages(calls: list[Call], ranks: tuple[int, ...], result: Pairing) -
             continue
         equal = (i for i, send in enumerate(candidates) if _same(send.leaf, message.leaf))
         send = candidates.pop(next(equal, 0))  # the one with the same data, else the first
-        result.links.append(_delivered(send, message))
+        _deliver(send, message, result)
     for sent in left.values():
         result.unmatched += [message.call for message in sent]
 
@@ -142,8 +164,10 @@ def _batch(call: Call, ranks: tuple[int, ...]) -> Iterable[tuple[Role, _Message]
             yield Role.RECEIVE, _Message(call, peer, group, tag, call.received(place))
 
 
-def _delivered(send: _Message, receive: _Message) -> Link:
-    return Link(send.call, receive.call, Role.SEND, _same(send.leaf, receive.leaf))
+def _deliver(send: _Message, receive: _Message, result: Pairing) -> None:
+    result.deliveries.append(Delivery(send.call, receive.call, send.leaf, receive.leaf))
+    is_same = _same(send.leaf, receive.leaf)
+    result.links.append(Link(send.call, receive.call, Role.SEND, is_same))
 
 
 def _pair_collectives(calls: list[Call], ranks: tuple[int, ...], result: Pairing) -> None:
@@ -161,6 +185,7 @@ def _pair_collectives(calls: list[Call], ranks: tuple[int, ...], result: Pairing
         expected = {rank for rank in members if rank in ranks} | by_rank.keys()
         for number in range(max(map(len, by_rank.values()))):
             together = [same[number] for same in by_rank.values() if number < len(same)]
+            result.together.append(Together(together, members, root))
             if root is None:
                 _link_all(together, members, result)
             else:
@@ -217,14 +242,17 @@ def _exchanged(a: Call, b: Call, members: tuple[int, ...]) -> bool | None:
 
 def _moved(sender: Call, receiver: Call, members: tuple[int, ...]) -> bool | None:
     """Whether what one rank sent to another is what arrived there."""
-    sent = _place(sender.function.sent, receiver.rank, members)
-    got = _place(receiver.function.received, sender.rank, members)
+    sent = place_of(sender.function.sent, receiver.rank, members)
+    got = place_of(receiver.function.received, sender.rank, members)
     if sent is None or got is None:
         return None
     return _same(sender.before.get(sent), receiver.received(got))
 
 
-def _place(payload: Payload | None, other: int, members: tuple[int, ...]) -> tuple[str, str] | None:
+def place_of(
+    payload: Payload | None, other: int, members: tuple[int, ...]
+) -> tuple[str, str] | None:
+    """Where a call keeps what it exchanges with another rank of its group."""
     if payload is None:
         return None
     if not payload.per_rank:

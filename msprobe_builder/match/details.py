@@ -25,7 +25,7 @@ def differences(view: View, nodes: Int, others: Int, texts: Texts) -> list[Fact 
     counts = equal_counts(own, other, nodes, others)
     for place in np.flatnonzero(~counts).tolist():
         left, right = _numbers(own, nodes[place]), _numbers(other, others[place])
-        result[place] = fact("detail.against", own=left, theirs=right)
+        result[place] = fact("detail.against", own=left, other=right)
     equal = np.flatnonzero(counts)
     type_differs, shape_differs = differing(own, other, nodes[equal], others[equal])
     for place in equal[type_differs | shape_differs].tolist():
@@ -46,13 +46,13 @@ def _parameters(own: Signatures, other: Signatures, i: int, j: int, texts: Texts
         range(other.start[j], other.start[j + 1]),
         strict=True,
     ):
-        for mine, theirs in (
+        for left, right in (
             (own.type_id[row], other.type_id[other_row]),
             (own.shape_id[row], other.shape_id[other_row]),
         ):
-            if mine != theirs:
+            if left != right:
                 name = texts.values[own.name_id[row]]
-                both = {"own": _word(mine, texts), "theirs": _word(theirs, texts)}
+                both = {"own": _word(left, texts), "other": _word(right, texts)}
                 yield fact("detail.parameter", name=name, **both)
                 break
 
@@ -76,7 +76,7 @@ class Ancestors:
             trail.append(pair)
             i, j = pair
             if i < 0 or j < 0 or self._own.names[i] != self._other.names[j]:
-                both = {"own": self._name(i, own=True), "theirs": self._name(j, own=False)}
+                both = {"own": self._name(i, own=True), "other": self._name(j, own=False)}
                 self._known[pair] = fact("detail.below", **both)
                 break
             pair = int(self._own.parent[i]), int(self._other.parent[j])
@@ -91,5 +91,5 @@ class Ancestors:
 
 def other_class(view: View, node: int, other: int) -> Fact:
     """The classes of two modules at one place."""
-    mine, theirs = view.own.tree.parsed[node], view.other.tree.parsed[other]
-    return fact("detail.class", own=class_of(mine), theirs=class_of(theirs))
+    left, right = view.own.tree.parsed[node], view.other.tree.parsed[other]
+    return fact("detail.class", own=class_of(left), other=class_of(right))

@@ -179,8 +179,8 @@ def _call_numbers(view: View, nodes: Int, reasons: Int) -> list[tuple[int, Fact]
     here = _times(mixed(view.own.host, view.operation), mixed(host, view.operation[extra]))
     there = _times(_operations_inside(view), mixed(view.partner[host], view.operation[extra]))
     return [
-        (place, fact("detail.calls", own=mine, theirs=theirs))
-        for place, mine, theirs in zip(places.tolist(), here.tolist(), there.tolist(), strict=True)
+        (place, fact("detail.calls", own=own, other=other))
+        for place, own, other in zip(places.tolist(), here.tolist(), there.tolist(), strict=True)
     ]
 
 

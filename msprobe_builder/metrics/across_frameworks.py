@@ -166,11 +166,11 @@ def _role(table: ParameterTable, row: int, texts: Texts) -> str:
 _Row = tuple[ParameterTable, int, list[int]]  # a row, and all of its node and section
 
 
-def _zero(mine: _Row, theirs: _Row, texts: Texts) -> bool:
+def _zero(npu: _Row, bench: _Row, texts: Texts) -> bool:
     """Whether a gradient is zero up to rounding beside the other gradients of its node."""
-    if mine[0].section[mine[1]] != Section.PARAMETERS_GRAD:
+    if npu[0].section[npu[1]] != Section.PARAMETERS_GRAD:
         return False
-    return _is_rounding(*mine, texts) and _is_rounding(*theirs, texts)
+    return _is_rounding(*npu, texts) and _is_rounding(*bench, texts)
 
 
 def _is_rounding(table: ParameterTable, row: int, rows: list[int], texts: Texts) -> bool:
@@ -201,12 +201,12 @@ def _equal_ones(
 
 
 def _agrees(npu: ParameterTable, bench: ParameterTable, row: int, other: int) -> bool:
-    mine, theirs = npu.statistics[:, row], bench.statistics[:, other]
-    if npu.numel[row] != bench.numel[other] or not np.isfinite([mine, theirs]).all():
+    left, right = npu.statistics[:, row], bench.statistics[:, other]
+    if npu.numel[row] != bench.numel[other] or not np.isfinite([left, right]).all():
         return False
-    scale = max(np.abs(mine[:2]).max(), np.abs(theirs[:2]).max())
-    units = np.array([scale, scale, scale, max(mine[_NORM], theirs[_NORM])])
-    return bool((np.abs(mine - theirs) <= _EQUAL * units).all())
+    scale = max(np.abs(left[:2]).max(), np.abs(right[:2]).max())
+    units = np.array([scale, scale, scale, max(left[_NORM], right[_NORM])])
+    return bool((np.abs(left - right) <= _EQUAL * units).all())
 
 
 def _telling(table: ParameterTable, rows: list[int], given: list[int]) -> list[int]:
@@ -222,8 +222,8 @@ def _of_equal_size(
     found: list[tuple[int, int]] = []
     sizes = {float(npu.numel[row]) for row in rows}
     for size in sorted(sizes):
-        mine = [row for row in rows if npu.numel[row] == size]
-        theirs = [other for other in others if bench.numel[other] == size]
-        if len(mine) == len(theirs):
-            found += zip(mine, theirs, strict=True)
+        of_npu = [row for row in rows if npu.numel[row] == size]
+        of_bench = [other for other in others if bench.numel[other] == size]
+        if len(of_npu) == len(of_bench):
+            found += zip(of_npu, of_bench, strict=True)
     return found

@@ -52,10 +52,10 @@ def with_suspects(side: Side, other: ParameterTable, partner: Mapping[int, int])
 
 def _weighed(one: Apart, shown: Float, reference: Float) -> Apart:
     mine = np.array(one.statistics if one.whole is None else one.whole)
-    own, ours = (_distance(values, reference) for values in (mine, shown))
-    if np.isnan(own) or np.isnan(ours) or own == ours:
+    of_rank, of_shown = (_distance(values, reference) for values in (mine, shown))
+    if np.isnan(of_rank) or np.isnan(of_shown) or of_rank == of_shown:
         return one
-    return one._replace(suspect=one.rank if own > ours else one.shown_rank)
+    return one._replace(suspect=one.rank if of_rank > of_shown else one.shown_rank)
 
 
 def _distance(values: Float, reference: Float) -> float:

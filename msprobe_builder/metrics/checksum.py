@@ -28,7 +28,7 @@ def equal_checksums(npu: ParameterTable, bench: ParameterTable, pairs: Pairs) ->
     for position, (row, other) in enumerate(
         zip(pairs.npu.tolist(), pairs.bench.tolist(), strict=True)
     ):
-        own, theirs = npu.md5.get(row), bench.md5.get(other)
-        if own and theirs and is_in_any_order(own) == is_in_any_order(theirs):
-            result[position] = own.lower() == theirs.lower()
+        of_npu, of_bench = npu.md5.get(row), bench.md5.get(other)
+        if of_npu and of_bench and is_in_any_order(of_npu) == is_in_any_order(of_bench):
+            result[position] = of_npu.lower() == of_bench.lower()
     return result

@@ -138,8 +138,8 @@ def measure(
     pairs = no_pairs() if structure else pair_sides(npu, bench, matching.npu, texts)
     if matching.values and not structure:
         pairs = with_chosen(pairs, npu, bench, matching, texts)
-    fresh, theirs = (unwritten(side.tree, side.table) for side in (npu, bench))
-    no_data = fresh[pairs.npu] | theirs[pairs.bench]
+    fresh, bench_fresh = (unwritten(side.tree, side.table) for side in (npu, bench))
+    no_data = fresh[pairs.npu] | bench_fresh[pairs.bench]
     compared = compare_rows(task, npu, bench, pairs, texts, threads, device, no_data)
     data, comparisons = compared.data, compared.comparisons
     npu, bench = _with_ranks_apart(npu, bench, pairs, data)

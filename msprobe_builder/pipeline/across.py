@@ -8,7 +8,7 @@ from dataclasses import replace
 from msprobe_builder.base.codes import Strength
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.database.read.all_ranks import read_all_ranks
-from msprobe_builder.database.read.graphs import read_graphs
+from msprobe_builder.database.read.graphs import has_reference, read_graphs
 from msprobe_builder.database.read.meta import read_task
 from msprobe_builder.database.read.surroundings import Known, read_surroundings
 from msprobe_builder.database.write.verdict import write_ruling
@@ -52,6 +52,11 @@ def link_communication(connection: sqlite3.Connection) -> list[Diagnostic]:
 
 def settle_verdict(connection: sqlite3.Connection) -> None:
     """Bring the verdicts on single steps and ranks together; nothing where there is none."""
+    if not has_reference(connection):
+        from msprobe_builder.pipeline.one_run import settle_run
+
+        settle_run(connection)
+        return
     all_ranks = read_all_ranks(connection)
     if not all_ranks.places:
         return

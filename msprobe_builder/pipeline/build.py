@@ -25,7 +25,7 @@ from msprobe_builder.base.publish import (
 )
 from msprobe_builder.dump.discover import DumpTree, discover
 from msprobe_builder.dump.source import Place
-from msprobe_builder.facts.fact import Facts
+from msprobe_builder.facts.fact import Facts, fact
 from msprobe_builder.facts.wording import tell
 from msprobe_builder.match.choose import check_files, unused_pairs
 from msprobe_builder.pipeline.compare import PairJob
@@ -266,10 +266,8 @@ def _stopped(folder: Path, count: int, resume: bool) -> KeyboardInterrupt:
     finished = len({tuple(path.name.split(".")[:2]) for path in finished_shards(folder)})
     if not resume or not finished:
         return KeyboardInterrupt()
-    return KeyboardInterrupt(
-        f"Stopped; {finished:,} of {count:,} steps and ranks are finished and kept in {folder}: "
-        "the same command goes on from there."
-    )
+    kept = fact("summary.stopped", finished=finished, count=count, folder=str(folder))
+    return KeyboardInterrupt(tell(kept))
 
 
 @contextmanager

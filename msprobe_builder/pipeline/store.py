@@ -14,12 +14,13 @@ from msprobe_builder.base.errors import BuildError
 from msprobe_builder.database.connection import store
 from msprobe_builder.database.write.pair import create, write_meta, write_pair
 from msprobe_builder.database.write.verdict import write_judgement
+from msprobe_builder.dump.task import Task
 from msprobe_builder.facts.fact import fact
 from msprobe_builder.metrics.grading import PROFILES
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.pipeline.compare import PairJob, Report, build_pair
 from msprobe_builder.pipeline.kept import Keeper
-from msprobe_builder.verdict.ruling.judgement import judge_pair
+from msprobe_builder.verdict.judge import judge_pair
 
 
 def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> None:
@@ -27,7 +28,7 @@ def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> Non
     result = replace(build_pair(job, report, keeper), inputs=job.inputs)
     if job.options.overflow_check:
         result = _with_overflow(result)
-    judgement = judge_pair(result)
+    judgement = judge_pair(result, job.options.judge)
     report("store")
     if job.export_to is not None:
         from msprobe_builder.pipeline.merged_export import export_pair
@@ -35,6 +36,10 @@ def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> Non
         export_pair(job, result)
     try:
         with closing(create(shard, PROFILES[result.task])) as connection:
+            if _is_checked_alone(result):
+                from msprobe_builder.pipeline.one_run import store_evidence
+
+                store_evidence(connection, result)
             write_pair(connection, result)
             if judgement is not None:
                 write_judgement(connection, judgement, len(result.npu.tree))
@@ -44,6 +49,12 @@ def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> Non
         raise BuildError(
             f"Cannot write the database into {shard.parent.parent}: {error}."
         ) from error
+
+
+def _is_checked_alone(result: PairResult) -> bool:
+    """Whether it is a rank of a run without a reference, with numbers."""
+    is_alone = result.bench is None and result.npu.provenance is None
+    return is_alone and result.task is not Task.STRUCTURE
 
 
 def _with_overflow(result: PairResult) -> PairResult:

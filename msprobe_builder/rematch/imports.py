@@ -9,6 +9,7 @@ from msprobe_builder.database.read.graphs import BENCH, NPU, read_graphs
 from msprobe_builder.database.read.groups import group_of_both
 from msprobe_builder.database.read.matches import partner_of
 from msprobe_builder.database.read.names import find_nodes
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.match.match_file import ChosenPair, as_known
 from msprobe_builder.rematch.edits import REJECT, Edits, end, make, reject_group
 from msprobe_builder.rematch.graphs import GraphPair
@@ -23,7 +24,7 @@ class Imported:
     matched: int
     present: int
     turned: bool  # its names belong to the other sides
-    problem: str  # why it was left out, at least in one graph
+    problem: Fact | None  # why it was left out, at least in one graph
 
 
 @dataclass
@@ -57,7 +58,7 @@ def _import(
 ) -> Imported:
     matched = present = 0
     turned = False
-    problems = []
+    problems: list[Fact] = []
     for pair in _places(pairs, chosen):
         npu, bench = pair.npu.first, pair.bench.first
         *names, is_turned = as_known(chosen, found.known(npu), found.known(bench))
@@ -74,8 +75,9 @@ def _import(
                 present += 1
             continue
         problem = _problem(edits, pair, names, i, j, found, replace)
-        if problem:
-            problems.append(f"step {pair.step}, rank {pair.rank}: {problem}")
+        if problem is not None:
+            place = {"step": pair.step, "rank": pair.rank}
+            problems.append(fact("import_problem.place", **place, why=problem))
             continue
         assert i is not None
         assert j is not None
@@ -87,7 +89,7 @@ def _import(
             make(edits, i, j, "file")
             matched += 1
     if not matched and not present and not problems:
-        problems = ["the file has no such step and rank with both sides"]
+        problems = [fact("import_problem.no_place")]
     return Imported(chosen, matched, present, turned, _shortened(problems))
 
 
@@ -105,26 +107,27 @@ def _problem(
     j: int | None,
     found: _Found,
     replace: bool,
-) -> str:
-    """Why two nodes cannot be matched; empty when they can."""
+) -> Fact | None:
+    """Why two nodes cannot be matched; None when they can."""
     if i is None:
-        return f"npu has no node {names[0]}"
+        return fact("import_problem.no_npu_node", name=names[0])
     if j is None:
-        return f"bench has no node {names[1]}"
+        return fact("import_problem.no_bench_node", name=names[1])
     if (i == pair.npu.first) != (j == pair.bench.first):
-        return "the root matches nothing but the root"
+        return fact("import_problem.root")
     for node, name in zip((i, j), names, strict=True):
         if node in found.taken:
-            return f"an earlier pair matches {name} with {found.taken[node]}"
+            return fact("import_problem.earlier", name=name, other=found.taken[node])
     if replace or partner_of(edits.connection, NPU, i) == j:
-        return ""
+        return None
     if partner_of(edits.connection, NPU, i) is not None:
-        return f"{names[0]} is matched with another node"
+        return fact("import_problem.matched", name=names[0])
     if partner_of(edits.connection, BENCH, j) is not None:
-        return f"{names[1]} is matched with another node"
-    return ""
+        return fact("import_problem.matched", name=names[1])
+    return None
 
 
-def _shortened(problems: list[str]) -> str:
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return f"{problems[0]}{more}" if problems else ""
+def _shortened(problems: list[Fact]) -> Fact | None:
+    if len(problems) > 1:
+        return fact("import_problem.more", why=problems[0], more=len(problems) - 1)
+    return next(iter(problems), None)

@@ -94,12 +94,12 @@ class Columns:
 def columns_of(task: Task, *, stack: bool = False, own: bool = False) -> Columns:
     """The columns of a table of this task, in the documented order."""
     stacks = (STACK,) if stack else ()
-    ours = OWN if own else ()
+    more = OWN if own else ()
     if task is Task.MD5:
-        names = (*_SHARED, "NPU MD5", "BENCH MD5", CONSISTENT, RESULT, *stacks, *ours)
+        names = (*_SHARED, "NPU MD5", "BENCH MD5", CONSISTENT, RESULT, *stacks, *more)
         return Columns(names, RESULT, stack, own)
     if task is Task.TENSOR:
         names = (*_SHARED, *TENSOR_ERRORS.values(), *STATISTICS, CONSISTENT, ACCURACY, MESSAGE)
-        return Columns((*names, *stacks, DATA, *ours), ACCURACY, stack, own)
+        return Columns((*names, *stacks, DATA, *more), ACCURACY, stack, own)
     names = (*_SHARED, *DIFFERENCES, *RELATIVE_ERRORS, *STATISTICS, CONSISTENT, RESULT, MESSAGE)
-    return Columns((*names, *stacks, *ours), RESULT, stack, own)
+    return Columns((*names, *stacks, *more), RESULT, stack, own)

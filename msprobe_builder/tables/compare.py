@@ -12,6 +12,7 @@ from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.meta import read_task
+from msprobe_builder.facts.wording import tell
 from msprobe_builder.tables.columns import NUMERIC, columns_of
 from msprobe_builder.tables.export import TableOptions, export_tables, wanted_places
 from msprobe_builder.tables.inputs import DataMapping, built, mapping_file
@@ -90,7 +91,7 @@ def _compared(
         tables = []
         for one in comparisons:
             for warning in one.warnings:
-                warnings.warn(warning, stacklevel=3)
+                warnings.warn(tell(warning), stacklevel=3)
             export_tables(one.result.path, output, replace(table, prefix=one.prefix))
             tables.append(read_table(one.result.path, stack=table.stack, own_columns=table.own))
     return tables[0] if len(tables) == 1 else library("pandas").concat(tables, ignore_index=True)

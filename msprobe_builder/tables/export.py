@@ -17,7 +17,6 @@ from msprobe_builder.database.read.meta import read_task
 from msprobe_builder.database.read.verdict import read_verdict
 from msprobe_builder.dump.task import Task
 from msprobe_builder.facts.fact import fact
-from msprobe_builder.facts.wording import tell
 from msprobe_builder.tables.advice import (
     Advice,
     advice_json,
@@ -106,18 +105,18 @@ def wanted_places(
 
 
 def _judged(connection: sqlite3.Connection, place: Place, advice: Advice) -> Advice:
-    """With sentence and evidence of the verdict, which knows more than names do."""
+    """With what the verdict says and its evidence, which knows more than names do."""
     verdict = read_verdict(connection)
     if verdict is None:
         return advice
     here = place.step, place.rank
-    sentences = [one.said for one in verdict.places if (one.step, one.rank) == here]
+    here_said = [one.said for one in verdict.places if (one.step, one.rank) == here]
     suspects = [one for one in verdict.suspects if (one.step, one.rank) == here]
     evidence = tuple(
-        tell([fact("verdict.suspect", name=one.called, source=None), *one.facts])
+        (fact("verdict.suspect", name=one.called, source=None), *one.facts)
         for one in suspects[:_SUSPECTS]
     )
-    return with_verdict(advice, tell(sentences[0] if sentences else verdict.said), evidence)
+    return with_verdict(advice, here_said[0] if here_said else verdict.said, evidence)
 
 
 def _label(place: Place, several: tuple[bool, bool], options: TableOptions) -> str:

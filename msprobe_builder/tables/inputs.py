@@ -12,8 +12,10 @@ from typing import Any
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.options import BuildOptions
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.pipeline.build import BuildResult, build
 from msprobe_builder.pipeline.config import BuildConfig
+from msprobe_builder.pipeline.executors.run import left_out
 from msprobe_builder.tables.saved_values import kinds_of
 
 DataMapping = Mapping[str, str] | str | Path
@@ -29,18 +31,18 @@ class Built:
     result: BuildResult
 
     @property
-    def warnings(self) -> list[str]:
-        """What was left out, in sentences."""
-        left_out = [
-            f"Step {place.step}, rank {place.rank} was left out: {reason}"
-            for place, reason in self.result.failed
+    def warnings(self) -> list[Fact]:
+        """What was left out."""
+        return [
+            *(left_out(place, reason) for place, reason in self.result.failed),
+            *(
+                fact("summary.with_subject", said=one.said, subject=one.subject)
+                if one.subject
+                else one.said
+                for one in self.result.diagnostics
+                if one.code in ("missing_rank", "match_not_applied")
+            ),
         ]
-        said = [
-            f"{one.message} ({one.subject})" if one.subject else one.message
-            for one in self.result.diagnostics
-            if one.code in ("missing_rank", "match_not_applied")
-        ]
-        return left_out + said
 
 
 @contextmanager

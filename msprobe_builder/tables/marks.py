@@ -8,6 +8,7 @@ from math import log10
 
 from msprobe_builder.base.codes import Section
 from msprobe_builder.dump.task import Task
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.tables.rows import Row
 
 RED, YELLOW = "red", "yellow"
@@ -20,7 +21,7 @@ class _Rule:
     """A mark that ``holds`` of an output and one of the inputs gives, with its reason."""
 
     mark: str
-    reason: str
+    reason: Fact
     holds: Callable[[Row, Row], bool]
 
 
@@ -39,12 +40,12 @@ def _grew(output: Row, given: Row) -> bool:
     return log10(after) - log10(before) >= 1
 
 
-_GREW = _Rule(YELLOW, "The largest difference is ten times that of an input.", _grew)
+_GREW = _Rule(YELLOW, fact("mark.grew"), _grew)
 _RULES = {
     Task.TENSOR: (
         _Rule(
             RED,
-            "Over 90 % of an input are within 1/1000, and less than 60 % of this output.",
+            fact("mark.few_within"),
             lambda output, given: (
                 _both(output.ratio, given.ratio)
                 and (given.ratio or 0) > 0.9
@@ -54,12 +55,12 @@ _RULES = {
         _GREW,
         _Rule(
             YELLOW,
-            "10 % less of this output than of an input are within 1/1000.",
+            fact("mark.less_within"),
             lambda output, given: _fell(given.ratio, output.ratio, 0.1),
         ),
         _Rule(
             YELLOW,
-            "The cosine similarity is 0.1 below that of an input.",
+            fact("mark.cosine"),
             lambda output, given: _fell(given.cosine, output.cosine, 0.1),
         ),
     ),
@@ -67,7 +68,7 @@ _RULES = {
         _GREW,
         _Rule(
             YELLOW,
-            "The maximum is off by over 10 %, that of an input by less than 1 %.",
+            fact("mark.maximum_of_input"),
             lambda output, given: (
                 _both(output.relative, given.relative)
                 and (output.relative or 0) > 0.1
@@ -78,8 +79,8 @@ _RULES = {
 }
 
 
-def mark(rows: list[Row], task: Task) -> list[str]:
-    """Set the mark of each row of one call; returns why, one text per row."""
+def mark(rows: list[Row], task: Task) -> list[list[Fact]]:
+    """Set the mark of each row of one call; returns why, for each row."""
     given = [row for row in rows if row.section not in _OUTPUTS]
     reasons = []
     for row in rows:
@@ -92,20 +93,20 @@ def mark(rows: list[Row], task: Task) -> list[str]:
             ]
         marks = [colour for colour, _ in found]
         row.mark = RED if RED in marks else YELLOW if marks else ""
-        reasons.append(" ".join(reason for colour, reason in found if colour == row.mark))
+        reasons.append([reason for colour, reason in found if colour == row.mark])
     return reasons
 
 
-def _alone(row: Row, task: Task) -> list[tuple[str, str]]:
+def _alone(row: Row, task: Task) -> list[tuple[str, Fact]]:
     """Marks that a row gets whatever the inputs are."""
     found = []
     if row.overflows:
-        found.append((RED, "The maximum or minimum is NaN or infinite."))
+        found.append((RED, fact("mark.not_finite")))
     if row.largest is not None and row.largest > _HUGE:
-        found.append((RED, "The largest difference is over 1e10."))
+        found.append((RED, fact("mark.huge")))
     is_output = row.section == Section.OUTPUT
     if task is Task.STATISTICS and is_output and (row.relative or 0) > 0.5:
-        found.append((RED, "The maximum is off by over 50 %."))
+        found.append((RED, fact("mark.maximum")))
     if row.differs_in_grad and task is not Task.MD5:
-        found.append((YELLOW, "requires_grad differs."))
+        found.append((YELLOW, fact("mark.requires_grad")))
     return found

@@ -12,6 +12,8 @@ from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.publish import written
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.meta import read_task
+from msprobe_builder.facts.fact import Fact, fact, plain
+from msprobe_builder.facts.wording import ENGLISH, tell
 from msprobe_builder.tables.columns import NUMERIC, columns_of
 from msprobe_builder.tables.export import wanted_places
 from msprobe_builder.tables.read import read_rows
@@ -36,7 +38,7 @@ class RankTable:
     path: Path
     first_difference: Trouble | None
     first_not_finite: Trouble | None
-    sentences: tuple[str, str]
+    said: tuple[Fact, Fact]
 
 
 def export_ranks(
@@ -93,7 +95,7 @@ def export_ranks(
         min(different, key=_earliest, default=None),
         min(not_finite, key=_earliest, default=None),
     )
-    result = RankTable(path, *first, _sentences(*first))
+    result = RankTable(path, *first, _said(*first))
     with written(directory / f"ranks_{stamp}.json") as stream:
         stream.write(_as_json(result, different, not_finite).encode("utf-8", errors="replace"))
     return result
@@ -110,26 +112,27 @@ def _earliest(trouble: Trouble) -> tuple[int, int, int]:
     return trouble.step, trouble.order, trouble.rank
 
 
-def _sentences(different: Trouble | None, not_finite: Trouble | None) -> tuple[str, str]:
-    found = []
-    for trouble, what in ((different, "differs"), (not_finite, "is NaN or infinite")):
-        if trouble is None:
-            found.append(f"On no rank a value {what}.")
-        else:
-            place = f"step {trouble.step}, rank {trouble.rank}"
-            found.append(f"The first value that {what} is {trouble.name} of {place}.")
-    return found[0], found[1]
+def _said(different: Trouble | None, not_finite: Trouble | None) -> tuple[Fact, Fact]:
+    differs, is_not_finite = fact("table.none_differs"), fact("table.none_not_finite")
+    if different is not None:
+        place = {"step": different.step, "rank": different.rank}
+        differs = fact("table.first_differs", name=different.name, **place)
+    if not_finite is not None:
+        place = {"step": not_finite.step, "rank": not_finite.rank}
+        is_not_finite = fact("table.first_not_finite", name=not_finite.name, **place)
+    return differs, is_not_finite
 
 
 def _as_json(result: RankTable, different: Sequence[Trouble], not_finite: Sequence[Trouble]) -> str:
-    def plain(trouble: Trouble | None) -> dict[str, object] | None:
+    def entry(trouble: Trouble | None) -> dict[str, object] | None:
         return None if trouble is None else vars(trouble)
 
     content = {
-        "first_difference": plain(result.first_difference),
-        "first_not_finite": plain(result.first_not_finite),
-        "sentences": list(result.sentences),
-        "differences_by_rank": [plain(one) for one in different],
-        "not_finite_by_rank": [plain(one) for one in not_finite],
+        "first_difference": entry(result.first_difference),
+        "first_not_finite": entry(result.first_not_finite),
+        "sentences": [tell(one, ENGLISH) for one in result.said],
+        "facts": plain(result.said),
+        "differences_by_rank": list(map(entry, different)),
+        "not_finite_by_rank": list(map(entry, not_finite)),
     }
     return json.dumps(content, ensure_ascii=False, indent=2) + "\n"

@@ -9,6 +9,8 @@ from functools import lru_cache
 from msprobe_builder.database.read.executed import Place, read_calls
 from msprobe_builder.database.read.stacks import read_stack
 from msprobe_builder.dump.task import Task
+from msprobe_builder.facts.fact import text_fact
+from msprobe_builder.facts.wording import tell
 from msprobe_builder.tables.columns import MESSAGE, Columns
 from msprobe_builder.tables.marks import mark
 from msprobe_builder.tables.rows import Row, rows_of
@@ -43,9 +45,10 @@ def read_rows(
         stack = stack_of(call.stack_id) if with_stack and call.stack_id is not None else UNKNOWN
         rows = rows_of(call, columns, task, stack)
         if marked:
-            for row, reason in zip(rows, mark(rows, task), strict=True):
-                if reason and message >= 0:
-                    row.cells[message] = " ".join(filter(None, (str(row.cells[message]), reason)))
+            for row, reasons in zip(rows, mark(rows, task), strict=True):
+                if reasons and message >= 0:
+                    said = str(row.cells[message])
+                    row.cells[message] = tell([text_fact(said), *reasons] if said else reasons)
         yield from rows
 
 

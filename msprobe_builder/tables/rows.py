@@ -12,7 +12,7 @@ from msprobe_builder.base.codes import METRICS, Section
 from msprobe_builder.database.read.executed import Call
 from msprobe_builder.database.read.parameters import Comparison, Parameter, ParameterRow
 from msprobe_builder.dump.task import Task
-from msprobe_builder.facts.fact import decode
+from msprobe_builder.facts.fact import decode, fact, text_fact
 from msprobe_builder.facts.wording import tell
 from msprobe_builder.tables import columns as names
 from msprobe_builder.tables import saved_values
@@ -40,7 +40,7 @@ _EQUAL: tuple[Cell, ...] = (
     *("0.0%" for _ in names.RELATIVE_ERRORS),
 )
 _FLAGS = {True: "True", False: "False", None: UNKNOWN}  # MindSpore does not record requires_grad
-_CHECK = "A statistic differs by more than half: check this call."
+_CHECK = fact("table.check")
 
 
 @dataclass(slots=True)
@@ -254,7 +254,7 @@ def _differences(row: Row, npu: _Look, bench: _Look, message: str) -> Compared:
         row.relative = row.largest / abs(right[0]) if right[0] else None
     row.is_bad = documented_result(left, right)
     if row.is_bad:
-        message = f"{_CHECK} {message}" if message else _CHECK
+        message = tell([_CHECK, text_fact(message)] if message else _CHECK)
     return (*differences, *relatives), WARNING if row.is_bad else "", message
 
 
@@ -292,7 +292,7 @@ def _data(row: Row, pair: ParameterRow, message: str) -> Compared:
     if pair.npu is None or pair.bench is None:
         verdict = UNKNOWN
     elif "-1" in files and not message:
-        message = "There is no data file."
+        message = tell(fact("table.no_file"))
     row.is_bad = verdict == "No"
     row.cosine, row.largest, row.ratio = (_finite(metrics[place]) for place in (0, 2, 4))
     return metrics, verdict, message
@@ -377,8 +377,8 @@ def _merged(parameter: Parameter | None, ranks: tuple[int, ...]) -> str:
     if parameter.recipe:
         return tell(decode(parameter.recipe))
     if len(ranks) == 1:
-        return f"as recorded on rank {ranks[0]}"
-    return f"as recorded on one of ranks {', '.join(map(str, ranks))}"
+        return tell(fact("table.as_on_rank", ranks=ranks))
+    return tell(fact("table.as_on_ranks", ranks=ranks))
 
 
 def _same(comparison: Comparison) -> str:

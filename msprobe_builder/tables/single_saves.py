@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.metrics.tensor_file import (
     Index,
     StoredTensor,
@@ -38,7 +39,7 @@ class SavedTable:
     rows: int
     different: int
     first: tuple[int, int, int, str] | None  # step, rank, micro-step, id
-    unreadable: tuple[str, ...]
+    unreadable: tuple[Fact, ...]
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def _compare(tag: str, roots: tuple[Path | None, ...], path: Path) -> SavedTable
     arrays = [{} if root is None else dict(_arrays(root, tag)) for root in roots]
     count = different = 0
     first: tuple[int, int, int, str] | None = None
-    unreadable: list[str] = []
+    unreadable: list[Fact] = []
     columns = Columns(SAVED_NAMES, SAVED_ERRORS[0], has_stack=False, has_own=False)
     with table_file(path, columns) as write:
         for place, name in sorted(arrays[0].keys() | arrays[1].keys(), key=_order):
@@ -93,7 +94,7 @@ def _compare(tag: str, roots: tuple[Path | None, ...], path: Path) -> SavedTable
     return SavedTable(tag, path, count, different, first, tuple(unreadable))
 
 
-def _measured(files: list[Path | None]) -> tuple[list[str], _Errors | None, list[str]]:
+def _measured(files: list[Path | None]) -> tuple[list[str], _Errors | None, list[Fact]]:
     opened: list[StoredTensor | None] = []
     problems = []
     for file in files:
@@ -102,7 +103,7 @@ def _measured(files: list[Path | None]) -> tuple[list[str], _Errors | None, list
             if file is not None:
                 opened[-1] = open_tensor(file.parent, file.name)
         except TensorFileError as error:
-            problems.append(f"{file}: {error.reason}")
+            problems.append(fact("table.array_left_out", file=str(file), reason=error.reason))
     shapes = [UNKNOWN if one is None else str(list(one.shape)) for one in opened]
     one, other = opened
     errors = None if one is None or other is None else _errors(one, other)

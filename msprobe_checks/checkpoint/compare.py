@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_checks.checkpoint.explain import cause_of, differing_part, is_nearer
 from msprobe_checks.checkpoint.names import EMBEDDING, HEAD, by_family, plain_name
 from msprobe_checks.checkpoint.parameter import Checkpoint, Parameter
@@ -42,13 +43,13 @@ class Similarity:
     relative: float | None = None
     share: float | None = None  # ‖a − b‖ / ‖b‖
     is_rounding: bool = False  # no more than writing in the coarser of both types explains
-    cause: str = ""  # what was exchanged or cut off, in words, where it can be told
+    cause: Fact | None = None  # what was exchanged or cut off, where it can be told
     is_part: bool = False  # the cause says where the difference is, not what was done
 
     @property
     def is_explained(self) -> bool:
         """Whether the cause says what was done."""
-        return bool(self.cause) and not self.is_part
+        return self.cause is not None and not self.is_part
 
     @property
     def is_one_sided(self) -> bool:
@@ -62,7 +63,7 @@ class Comparison:
 
     kinds: tuple[str, str]
     parameters: tuple[Similarity, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Fact, ...]
 
 
 def compare(first: Checkpoint, second: Checkpoint) -> Comparison:
@@ -95,7 +96,8 @@ def _with_exchanged(
                 is_it = b[name].shape == own.shape and is_nearer(own, b[name].load(), one.share)
             if is_it:
                 place = found.index(one)
-                found[place] = replace(one, cause=f"it holds the second's {name}", is_part=False)
+                cause = fact("checkpoint.exchanged", name=name)
+                found[place] = replace(one, cause=cause, is_part=False)
                 break
     return found
 
@@ -113,7 +115,7 @@ def _candidates(name: str, differing: Sequence[str], names: Sequence[str]) -> It
 
 
 def _named_alike(
-    first: Checkpoint, second: Checkpoint, notes: list[str]
+    first: Checkpoint, second: Checkpoint, notes: list[Fact]
 ) -> tuple[dict[str, Parameter], dict[str, Parameter]]:
     a, b = (
         {plain_name(name): one for name, one in side.parameters.items()} for side in (first, second)
@@ -124,15 +126,12 @@ def _named_alike(
     groups = first.groups or second.groups
     a, b = by_family(first, groups), by_family(second, groups)
     if a.keys() & b.keys():
-        notes.append(
-            "The models have other names; parameters are compared by their role, fused "
-            "projections part by part."
-        )
+        notes.append(fact("checkpoint.by_role"))
     return a, b
 
 
 def _untied(
-    own: dict[str, Parameter], other: Mapping[str, Parameter], notes: list[str]
+    own: dict[str, Parameter], other: Mapping[str, Parameter], notes: list[Fact]
 ) -> dict[str, Parameter]:
     """Without an output layer that is the embedding once more, when the other model has none."""
     import torch
@@ -144,7 +143,7 @@ def _untied(
             if own[head].shape == own[embedding].shape and torch.equal(
                 own[head].load(), own[embedding].load()
             ):
-                notes.append(f"{head} is the embedding once more and is left out.")
+                notes.append(fact("checkpoint.tied", name=head))
                 return {name: one for name, one in own.items() if name != head}
     return own
 
@@ -154,10 +153,10 @@ def _similarity(name: str, a: Parameter | None, b: Parameter | None) -> Similari
         return Similarity(name, (None if a is None else a.shape, None if b is None else b.shape))
     shapes = (a.shape, b.shape)
     x, y = a.load(), b.load()
-    padding = ""
+    padding: Fact | None = None
     if x.shape != y.shape and is_padded(name, a, b):
         count = min(x.shape[0], y.shape[0])
-        padding = f"rows from {count} on are padding of the vocabulary and are left out"
+        padding = fact("checkpoint.padding", row=count)
         x, y = x[:count], y[:count]
     if x.shape != y.shape:
         return Similarity(name, shapes, cause=cause_of(x, y))
@@ -166,11 +165,11 @@ def _similarity(name: str, a: Parameter | None, b: Parameter | None) -> Similari
     if is_rounding:
         return Similarity(name, shapes, l2, cosine, relative, share, True, padding)
     cause = cause_of(x, y)
-    part = "" if cause else differing_part(x, y)
-    if cause and padding:
-        cause = f"{padding}; {cause}"
+    part = differing_part(x, y) if cause is None else None
+    if cause is not None and padding is not None:
+        cause = fact("checkpoint.both", padding=padding, cause=cause)
     return Similarity(
-        name, shapes, l2, cosine, relative, share, False, cause or part, is_part=bool(part)
+        name, shapes, l2, cosine, relative, share, False, cause or part, is_part=part is not None
     )
 
 

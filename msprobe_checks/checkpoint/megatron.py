@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_checks.checkpoint.cuts import (
     Cut,
     cut_of,
@@ -120,7 +121,7 @@ def _require_all(
 
 def _joined_stages(chunks: Mapping[tuple[int, int], Parts], args: Mapping[str, Any]) -> Checkpoint:
     """Every stage's parts joined, and the layers of all stages numbered through."""
-    notes: list[str] = []
+    notes: list[Fact] = []
     whole: dict[str, Parameter] = {}
     stages = [(_joined_ranks(chunks[key], notes, args)) for key in sorted(chunks)]
     is_global = _numbers_run_through(stages)
@@ -153,7 +154,7 @@ def _numbers_run_through(stages: list[dict[str, Parameter]]) -> bool:
     return True
 
 
-def _joined_ranks(parts: Parts, notes: list[str], args: Mapping[str, Any]) -> dict[str, Parameter]:
+def _joined_ranks(parts: Parts, notes: list[Fact], args: Mapping[str, Any]) -> dict[str, Parameter]:
     """One stage's parameters over its tensor- and expert-parallel ranks."""
     names = dict.fromkeys(name for own in parts.values() for name in own)
     result: dict[str, Parameter] = {}
@@ -179,7 +180,7 @@ def _whole(
     name: str,
     copies: list[Parameter],
     beside: Mapping[str, Parameter],
-    notes: list[str],
+    notes: list[Fact],
     args: Mapping[str, Any],
 ) -> Parameter:
     cut = cut_of(name, copies[0])
@@ -199,12 +200,9 @@ def _whole(
         if cut is Cut.COLUMN:
             return joined(copies, 0)
     except ShapeError as error:
-        notes.append(f"{name}: the tensor-parallel ranks hold {error}; the first is compared.")
+        notes.append(fact("checkpoint.parts", name=name, shapes=str(error)))
         return copies[0]
-    notes.append(
-        f"{name} differs between tensor-parallel ranks that should hold the same; "
-        "the first is compared."
-    )
+    notes.append(fact("checkpoint.unlike", name=name))
     return copies[0]
 
 

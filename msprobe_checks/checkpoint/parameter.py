@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msprobe_builder.facts.fact import Fact
+
 if TYPE_CHECKING:
     import torch
 
 
 class ShapeError(ValueError):
-    """Why the parts of a parameter do not make a whole."""
+    """The shapes of parts that do not make a whole."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Checkpoint:
 
     kind: str  # who wrote it, in words
     parameters: dict[str, Parameter]
-    notes: tuple[str, ...] = ()  # what was odd, a sentence each
+    notes: tuple[Fact, ...] = ()  # what was odd
     groups: int | None = None  # of query heads that share a key, where the checkpoint says it
 
 
@@ -45,7 +47,7 @@ def joined(parts: list[Parameter], dimension: int) -> Parameter:
         rest = [size for place, size in enumerate(part.shape) if place != dimension]
         own = [size for place, size in enumerate(shape) if place != dimension]
         if len(part.shape) <= dimension or rest != own:
-            raise ShapeError(f"parts of shapes {[list(one.shape) for one in parts]}")
+            raise ShapeError(str([list(one.shape) for one in parts]))
     shape[dimension] = sum(part.shape[dimension] for part in parts)
 
     def load() -> torch.Tensor:

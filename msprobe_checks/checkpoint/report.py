@@ -1,11 +1,15 @@
-"""A comparison of checkpoints as JSON and as one sentence."""
+"""A comparison of checkpoints as JSON and as lines."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+from msprobe_builder.export.wrapped import line
+from msprobe_builder.facts.fact import Fact, fact, plain
+from msprobe_builder.facts.wording import ENGLISH, tell
 from msprobe_checks.checkpoint.compare import Comparison, Similarity
+from msprobe_checks.one_sided import FIRST, SECOND, first_few
 
 _SHOWN = 5  # differing parameters that are named
 _LONGEST = 200  # characters of a name
@@ -36,8 +40,9 @@ def _entry(one: Similarity) -> dict[str, Any]:
         entry["shape"] = [list(first), list(second or ())]
     if one.is_one_sided:
         entry["only_in"] = "first" if second is None else "second"
-    if one.cause:
-        entry["cause"] = one.cause
+    if one.cause is not None:
+        entry["cause"] = tell(one.cause, ENGLISH)
+        entry["cause_facts"] = plain([one.cause])
     return entry
 
 
@@ -51,37 +56,41 @@ def _number(value: float | None) -> float | str | None:
 
 def summary_lines(comparison: Comparison) -> list[str]:
     """What was compared, the verdict in one sentence, and the first parameters that differ."""
+    first, second = comparison.kinds
+    compared = fact("checkpoint.compared", first=first, second=second)
+    lines = [line(fact("label.compared"), compared)]
+    lines += [line(fact("label.note"), note) for note in comparison.notes]
+    for which, place in ((FIRST, 1), (SECOND, 0)):
+        alone = [_shown(one.name) for one in comparison.parameters if one.shapes[place] is None]
+        if alone:
+            lines.append(tell(fact("checkpoint.only_in", which=which, names=first_few(alone))))
     both = [one for one in comparison.parameters if not one.is_one_sided]
-    lines = [f"Compared  {comparison.kinds[0]} with {comparison.kinds[1]}"]
-    lines += [f"Note      {note}" for note in comparison.notes]
-    for side, place in (("first", 1), ("second", 0)):
-        own = [one.name for one in comparison.parameters if one.shapes[place] is None]
-        if own:
-            more = f" and {len(own) - 3} more" if len(own) > 3 else ""
-            lines.append(f"Only in the {side}: {', '.join(map(_shown, own[:3]))}{more}")
     wrong = [one for one in both if not one.is_rounding]
+    alone_count = len(comparison.parameters) - len(both)
+    lines.append(line(fact("label.verdict"), _verdict(len(both), wrong, alone_count)))
+    return lines + [line("", _named(one)) for one in wrong[1:_SHOWN]]
+
+
+def _verdict(both: int, wrong: list[Similarity], alone: int) -> Fact:
+    """Of ``both`` parameters that both checkpoints have, and ``alone`` that one has."""
     if not both:
-        return [
-            *lines,
-            "Verdict   cannot tell, because the checkpoints have no parameter in common.",
-        ]
+        return fact("checkpoint.nothing_in_common")
     if not wrong:
-        alone = len(comparison.parameters) - len(both)
-        but = (
-            f", but {alone} {'is' if alone == 1 else 'are'} in one checkpoint only" if alone else ""
-        )
-        return [*lines, f"Verdict   all {len(both)} common parameters agree up to rounding{but}."]
-    lines.append(
-        f"Verdict   {len(wrong)} of {len(both)} common parameters differ beyond rounding, "
-        f"first {_shown(wrong[0].name)}{_reason(wrong[0])}."
-    )
-    return lines + [f"          {_shown(one.name)}{_reason(one)}" for one in wrong[1:_SHOWN]]
+        but = fact("checkpoint.but_alone", count=alone) if alone else None
+        return fact("checkpoint.agree", count=both, but=but)
+    return fact("checkpoint.differ", differing=len(wrong), count=both, first=_named(wrong[0]))
 
 
-def _reason(one: Similarity) -> str:
-    if one.cause:
-        return f": {one.cause}"
+def _named(one: Similarity) -> Fact | str:
+    """A parameter and why it differs."""
+    name, why = _shown(one.name), _reason(one)
+    return name if why is None else fact("checkpoint.because", name=name, why=why)
+
+
+def _reason(one: Similarity) -> Fact | None:
+    if one.cause is not None:
+        return one.cause
     if one.share is None or one.cosine is None:
-        first, second = one.shapes
-        return f": shape {list(first or ())} against {list(second or ())}" if one.l2 is None else ""
-    return f": ‖a − b‖ is {one.share:.2g} of ‖b‖, cosine {one.cosine:.6g}"
+        first, second = (str(list(shape or ())) for shape in one.shapes)
+        return fact("checkpoint.shapes", first=first, second=second) if one.l2 is None else None
+    return fact("checkpoint.distance", share=one.share, cosine=one.cosine)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from msprobe_builder.command.frame import EXIT_OK
 from msprobe_builder.command.output import print_lines
+from msprobe_builder.export.wrapped import line
+from msprobe_builder.facts.fact import fact
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,5 +45,5 @@ def run(options: argparse.Namespace) -> int:
     comparison = compare(read_checkpoint(options.first), read_checkpoint(options.second))
     with written(options.output) as stream:
         stream.write(json.dumps(similarity_json(comparison), indent=1).encode("utf-8"))
-    print_lines([*summary_lines(comparison), f"Written   {options.output}"])
+    print_lines([*summary_lines(comparison), line(fact("label.written"), str(options.output))])
     return EXIT_OK

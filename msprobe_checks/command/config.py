@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from msprobe_builder.command.frame import EXIT_OK
+from msprobe_builder.command.frame import EXIT_OK, add_language
 from msprobe_builder.command.output import print_lines
+from msprobe_builder.export.wrapped import line
+from msprobe_builder.facts.fact import fact
+from msprobe_builder.facts.wording import tell
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,23 +34,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, metavar="DIR", default=Path("config_check_result"),
         help="directory of result.xlsx and result.html (default: %(default)s)",
     )  # fmt: skip
+    for half in (collect, compare):
+        add_language(half, again=True)
 
 
 def run(options: argparse.Namespace) -> int:
     """Collect or compare."""
+    written = line(fact("label.written"), str(options.output))
     if options.half == "collect":
         from msprobe_checks.configuration.collect import collect_static
 
         counts = collect_static(options.files, options.output)
-        said = ", ".join(f"{count} {name}" for name, count in counts.items())
-        print_lines([f"Collected {said}", f"Written   {options.output}"])
+        print_lines([tell(fact("configuration.collected", **counts)), written])
         return EXIT_OK
     from msprobe_builder.configuration.compare import compare_packs
-    from msprobe_builder.configuration.conclusion import summary_lines
     from msprobe_builder.configuration.pack import read_pack
-    from msprobe_checks.configuration.write import write_all
+    from msprobe_checks.configuration.write import summary_lines, write_all
 
     comparison = compare_packs(read_pack(options.bench), read_pack(options.other))
     write_all(comparison, options.output)
-    print_lines([*summary_lines(comparison), f"Written   {options.output}"])
+    print_lines([*summary_lines(comparison), written])
     return EXIT_OK

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from msprobe_builder.command.frame import EXIT_OK
 from msprobe_builder.command.output import print_lines
+from msprobe_builder.export.wrapped import line
+from msprobe_builder.facts.fact import fact
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,5 +32,5 @@ def run(options: argparse.Namespace) -> int:
 
     comparison = compare_gradients(options.first, options.second)
     write_all(comparison, options.output, options.plots)
-    print_lines([*summary_lines(comparison), f"Written   {options.output}"])
+    print_lines([*summary_lines(comparison), line(fact("label.written"), str(options.output))])
     return EXIT_OK

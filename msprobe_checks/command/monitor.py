@@ -9,6 +9,8 @@ from pathlib import Path
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.command.frame import EXIT_OK
 from msprobe_builder.command.output import print_lines
+from msprobe_builder.export.wrapped import line
+from msprobe_builder.facts.fact import fact, text_fact
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,15 +53,13 @@ def run(options: argparse.Namespace) -> int:
         first = comparison.departures[0]
         module = module_of(first.kind, first.name)
         links = list(graph_links(options.graphs, first.step, first.rank, module))
-        lines += [f"Graph     {link}" for link in links]
-        if not links:
-            lines.append(
-                f"Graph     no .vis.db below {options.graphs} holds step {first.step}, "
-                f"rank {first.rank}."
-            )
+        found = list(map(text_fact, links)) or [
+            fact("monitor.no_graph", folder=str(options.graphs), step=first.step, rank=first.rank)
+        ]
+        lines += [line(fact("label.graph"), one) for one in found]
     if options.output is not None:
         write_json(comparison, links, options.output)
-        lines.append(f"Written   {options.output}")
+        lines.append(line(fact("label.written"), str(options.output)))
     print_lines(lines)
     return EXIT_OK
 

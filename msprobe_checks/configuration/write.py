@@ -1,4 +1,4 @@
-"""A comparison of configurations as a workbook and a page."""
+"""A comparison of configurations as lines, a workbook and a page."""
 
 from __future__ import annotations
 
@@ -10,11 +10,24 @@ from msprobe_builder.base.publish import written
 from msprobe_builder.configuration.compare import ConfigurationComparison
 from msprobe_builder.configuration.conclusion import conclusion
 from msprobe_builder.configuration.levels import ERROR, WARNING
+from msprobe_builder.export.wrapped import line
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.wording import tell
 from msprobe_builder.tables.write import library
 
 _LARGEST_NUMBER = 1e15  # from there on a spreadsheet shows other digits; a seed must keep its own
 _MOST_ROWS = 2000  # of one part on the page; the workbook has all
+
+
+def summary_lines(comparison: ConfigurationComparison) -> list[str]:
+    """Each part, and whether the runs may be compared."""
+    lines = [
+        f"{sheet.outcome:<9} {sheet.name}" + (f": {tell(sheet.first)}" if sheet.first else "")
+        for sheet in comparison.sheets
+    ]
+    alone = tell(fact("configuration.in_one_pack"))
+    lines += [f"{WARNING:<9} {name}: {alone}" for name in comparison.missing]
+    return [*lines, line(fact("label.verdict"), conclusion(comparison))]
 
 
 def write_workbook(comparison: ConfigurationComparison, path: Path) -> None:
@@ -43,17 +56,17 @@ def write_workbook(comparison: ConfigurationComparison, path: Path) -> None:
 def _fill(sheet: Any, columns: Any, rows: Any, head: Any, fills: Any) -> None:
     sheet.write_row(0, 0, columns, head)
     sheet.freeze_panes(1, 0)
-    for line, row in enumerate(rows, 1):
+    for number, row in enumerate(rows, 1):
         level = next((cell for cell in row if cell in (ERROR, WARNING)), None)
         level = ERROR if any(cell is False for cell in row) else level
         for place, cell in enumerate(row):
             if isinstance(cell, bool):
-                sheet.write_boolean(line, place, cell, fills.get(level))
+                sheet.write_boolean(number, place, cell, fills.get(level))
             elif isinstance(cell, int | float) and abs(cell) < _LARGEST_NUMBER:
-                sheet.write_number(line, place, cell, fills.get(level))
+                sheet.write_number(number, place, cell, fills.get(level))
             else:
                 text = "" if cell is None else str(cell)[:32_767]
-                sheet.write_string(line, place, text, fills.get(level))
+                sheet.write_string(number, place, text, fills.get(level))
 
 
 _STYLE = """
@@ -72,14 +85,21 @@ def page(comparison: ConfigurationComparison) -> str:
         head = "".join(f"<th>{html.escape(name)}</th>" for name in sheet.columns)
         body = "".join(_row(row) for row in sheet.rows[:_MOST_ROWS])
         more = len(sheet.rows) - _MOST_ROWS
-        note = f"<p>{more} more rows are in the workbook.</p>" if more > 0 else ""
-        table = f"<table><tr>{head}</tr>{body}</table>" if sheet.rows else "<p>No difference.</p>"
+        note = _paragraph(fact("configuration.more_rows", count=more)) if more > 0 else ""
+        table = f"<table><tr>{head}</tr>{body}</table>"
+        if not sheet.rows:
+            table = _paragraph(fact("configuration.no_difference"))
         parts.append(f"<h2>{sheet.name}: {sheet.outcome}</h2>{table}{note}")
+    title = html.escape(tell(fact("configuration.title")))
     return (
-        f'<!doctype html><meta charset="utf-8"><title>Configuration</title><style>{_STYLE}</style>'
-        f"<h1>Configuration</h1><p><strong>{html.escape(tell(conclusion(comparison)))}</strong></p>"
+        f'<!doctype html><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
+        f"<h1>{title}</h1><p><strong>{html.escape(tell(conclusion(comparison)))}</strong></p>"
         + "".join(parts)
     )
+
+
+def _paragraph(said: Fact) -> str:
+    return f"<p>{html.escape(tell(said))}</p>"
 
 
 def _row(row: tuple[object, ...]) -> str:

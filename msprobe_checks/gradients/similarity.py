@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.base.counting import counted
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.dump.names import without_wrappers
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_checks.gradients.read import (
     Gradient,
     RankRecord,
@@ -73,7 +73,7 @@ class Break:
     step: int
     names: tuple[str, ...]
     worst: str
-    why: str
+    why: Fact
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class GradientComparison:
 
     ranks: tuple[RankSimilarity, ...]
     breaks: tuple[Break, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[Fact, ...] = field(default=())
 
 
 def compare_gradients(first: Path, second: Path) -> GradientComparison:
@@ -94,7 +94,7 @@ def compare_gradients(first: Path, second: Path) -> GradientComparison:
     common = sorted(a.keys() & b.keys())
     if not common:
         raise UsageError(f"{first} and {second} have no rank in common.")
-    notes = [f"Rank {rank} is in one record only." for rank in sorted(a.keys() ^ b.keys())]
+    notes = [fact("gradients.rank_in_one", rank=rank) for rank in sorted(a.keys() ^ b.keys())]
     ranks = [_compare_rank(rank, a[rank], b[rank], notes) for rank in common]
     if not any(one.steps for one in ranks):
         raise UsageError(f"{first} and {second} have no step in common.")
@@ -110,11 +110,11 @@ def compare_gradients(first: Path, second: Path) -> GradientComparison:
     return GradientComparison(tuple(ranks), tuple(found), tuple(notes))
 
 
-def _compare_rank(rank: int, a: RankRecord, b: RankRecord, notes: list[str]) -> RankSimilarity:
+def _compare_rank(rank: int, a: RankRecord, b: RankRecord, notes: list[Fact]) -> RankSimilarity:
     steps = sorted(a.steps.keys() & b.steps.keys())
     apart = a.steps.keys() ^ b.steps.keys()
     if apart:
-        notes.append(f"Rank {rank}: in one record only: {counted(len(apart), 'step')}.")
+        notes.append(fact("gradients.steps_in_one", rank=rank, count=len(apart)))
     parameters: dict[str, dict[int, Alike]] = {}
     one_sided: tuple[dict[str, None], dict[str, None]] = ({}, {})
     for step in steps:
@@ -125,8 +125,8 @@ def _compare_rank(rank: int, a: RankRecord, b: RankRecord, notes: list[str]) -> 
         one_sided[1].update(dict.fromkeys(name for name in y if name not in paired))
         for name, other in partners.items():
             if x[name].shape != y[other].shape:
-                shapes = f"{list(x[name].shape)} against {list(y[other].shape)}"
-                note = f"Rank {rank}: {name} has the shape {shapes} and is left out."
+                a_shape, b_shape = (str(list(one.shape)) for one in (x[name], y[other]))
+                note = fact("gradients.shape", rank=rank, name=name, first=a_shape, second=b_shape)
                 if note not in notes:
                     notes.append(note)
                 continue
@@ -187,7 +187,11 @@ def first_break(rank: RankSimilarity) -> Break | None:
     before: dict[str, Alike] = {}
     for step in rank.steps:
         now = {name: one[step] for name, one in rank.parameters.items() if step in one}
-        broken = {name: why for name, one in now.items() if (why := _why(one, before.get(name)))}
+        broken = {
+            name: why
+            for name, one in now.items()
+            if (why := _why(one, before.get(name))) is not None
+        }
         if broken:
             worst = max(broken, key=lambda name: _distance(now[name]))
             return Break(rank.rank, step, tuple(broken), worst, broken[worst])
@@ -195,20 +199,22 @@ def first_break(rank: RankSimilarity) -> Break | None:
     return None
 
 
-def _why(now: Alike, before: Alike | None) -> str:
+def _why(now: Alike, before: Alike | None) -> Fact | None:
     if math.isnan(now.ratio) or math.isinf(now.ratio):
-        return "the norm is not finite, or zero on one side"
+        return fact("gradients.not_finite")
     if before is None:
         if now.same is not None and now.same < LOWEST_AT_FIRST:
-            return f"{now.same:.1%} of the signs agree, less than {LOWEST_AT_FIRST:.0%}"
+            limit = f"{LOWEST_AT_FIRST:.0%}"
+            return fact("gradients.few_signs", share=f"{now.same:.1%}", limit=limit)
     elif None not in (now.same, before.same) and _fall(before, now) > LARGEST_DROP:
-        return f"the share of equal signs falls from {before.same:.1%} to {now.same:.1%}"
+        shares = f"{before.same:.1%}", f"{now.same:.1%}"
+        return fact("gradients.signs_fall", before=shares[0], now=shares[1])
     # Two trainings drift apart slowly: only what was alike a step before tells of a fault.
     was_alike = before is None or abs(before.ratio - 1) <= LARGEST_RATIO
     if was_alike and abs(now.ratio - 1) > LARGEST_RATIO:
-        signs = "" if now.same is None else f", and {now.same:.1%} of the signs agree"
-        return f"the norm is {now.ratio:.4g} times the other's{signs}"
-    return ""
+        signs = None if now.same is None else fact("gradients.signs", share=f"{now.same:.1%}")
+        return fact("gradients.norm", times=now.ratio, signs=signs)
+    return None
 
 
 def _fall(before: Alike, now: Alike) -> float:

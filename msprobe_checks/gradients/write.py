@@ -9,10 +9,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from msprobe_builder.base.counting import counted
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.publish import written
 from msprobe_builder.base.spreadsheet import harmless
+from msprobe_builder.export.wrapped import line
+from msprobe_builder.facts.fact import Fact, fact, plain
+from msprobe_builder.facts.wording import ENGLISH, tell
 from msprobe_checks.gradients.file_names import plain_name
 from msprobe_checks.gradients.similarity import (
     LARGEST_DROP,
@@ -21,58 +23,62 @@ from msprobe_checks.gradients.similarity import (
     GradientComparison,
     RankSimilarity,
 )
+from msprobe_checks.one_sided import FIRST, SECOND, more_parameters, only_in
 
 _SHOWN = 4
 
 
 def summary_lines(comparison: GradientComparison) -> list[str]:
     """What was compared, and the first place where the runs part."""
-    count = sum(len(rank.parameters) for rank in comparison.ranks)
-    steps = sorted({step for rank in comparison.ranks for step in rank.steps})
-    lines = [
-        f"Compared  {counted(count, 'gradient')} of {counted(len(comparison.ranks), 'rank')} over "
-        f"{counted(len(steps), 'step')}"
-    ]
-    lines += [f"Note      {note}" for note in comparison.notes]
+    gradients = fact("checks.gradients", count=sum(len(one.parameters) for one in comparison.ranks))
+    steps = len({step for rank in comparison.ranks for step in rank.steps})
+    ranks = len(comparison.ranks)
+    compared = fact("checks.compared", records=gradients, ranks=ranks, steps=steps)
+    notes = list(comparison.notes)
     for rank in comparison.ranks:
-        for word, names in (("first", rank.only_first), ("second", rank.only_second)):
-            if names:
-                shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
-                lines.append(f"Note      Rank {rank.rank}: only in the {word}: {shown}")
+        notes += only_in(rank.rank, FIRST, rank.only_first)
+        notes += only_in(rank.rank, SECOND, rank.only_second)
+    lines = [line(fact("label.compared"), compared)]
+    lines += [line(fact("label.note"), note) for note in notes]
+    lines.append(line(fact("label.verdict"), _verdict(comparison)))
+    later = [one for one in comparison.breaks[1:] if one.rank != comparison.breaks[0].rank]
+    for one in later[:_SHOWN]:
+        part = fact("gradients.later", rank=one.rank, step=one.step, name=one.worst, why=one.why)
+        lines.append(line("", part))
+    return lines
+
+
+def _verdict(comparison: GradientComparison) -> Fact:
+    """Where the runs part first, if they do."""
     missing = _without_gradients(comparison)
     if not comparison.breaks:
-        end = f", but {missing}" if missing else ""
-        return [*lines, f"Verdict   the gradients agree within the documented limits{end}."]
+        but = None if missing is None else fact("gradients.but", missing=missing)
+        return fact("gradients.agree", but=but)
     first = comparison.breaks[0]
     others = len(first.names) - 1
-    words = "other parameter breaks" if others == 1 else "other parameters break"
-    more = f"; {others} {words} a limit at this step too" if others else ""
-    begin = f"{missing}; " if missing else ""
-    lines.append(
-        f"Verdict   {begin}the runs part at step {first.step}, rank {first.rank}, {first.worst}: "
-        f"{first.why}{more}."
+    return fact(
+        "gradients.part",
+        missing=None if missing is None else fact("gradients.missing", missing=missing),
+        step=first.step,
+        rank=first.rank,
+        name=first.worst,
+        why=first.why,
+        more=fact("gradients.more", count=others) if others else None,
     )
-    later = [one for one in comparison.breaks[1:] if one.rank != first.rank]
-    return lines + [
-        f"          rank {one.rank} parts at step {one.step}, {one.worst}: {one.why}."
-        for one in later[:_SHOWN]
-    ]
 
 
-def _without_gradients(comparison: GradientComparison) -> str:
+def _without_gradients(comparison: GradientComparison) -> Fact | None:
     """Which record lacks parameters of the other; where both lack some, their names differ."""
     for rank in comparison.ranks:
         if bool(rank.only_first) != bool(rank.only_second):
             which, names = (
-                ("second", rank.only_first) if rank.only_first else ("first", rank.only_second)
+                (SECOND, rank.only_first) if rank.only_first else (FIRST, rank.only_second)
             )
-            left = len(names) - 1
-            more = f" and {counted(left, 'more parameter')}" if left else ""
-            return (
-                f"the {which} has no gradients of {names[0]}{more} on rank {rank.rank}: look at "
-                "what is frozen, not used or not recorded there"
+            more = more_parameters(len(names) - 1)
+            return fact(
+                "gradients.no_gradients", which=which, name=names[0], more=more, rank=rank.rank
             )
-    return ""
+    return None
 
 
 def write_all(comparison: GradientComparison, output: Path, plots: bool) -> None:
@@ -105,13 +111,14 @@ def as_json(comparison: GradientComparison) -> dict[str, Any]:
     """Everything that was measured, and the breaks in order."""
     return {
         "limits": {"lowest_at_first_step": LOWEST_AT_FIRST, "largest_drop": LARGEST_DROP},
-        "notes": list(comparison.notes),
+        "notes": [tell(note, ENGLISH) for note in comparison.notes],
         "breaks": [
             {
                 "rank": one.rank,
                 "step": one.step,
                 "parameter": one.worst,
-                "why": one.why,
+                "why": tell(one.why, ENGLISH),
+                "facts": plain([one.why]),
                 "parameters": list(one.names),
             }
             for one in comparison.breaks
@@ -151,13 +158,13 @@ td { min-width: 14px; height: 14px; border: 1px solid Canvas }
 
 def page(comparison: GradientComparison) -> str:
     """All parameters by steps as heat maps, in one file without scripts."""
-    lines = "".join(f"<p>{html.escape(line)}</p>" for line in summary_lines(comparison))
+    lines = "".join(f"<p>{html.escape(one)}</p>" for one in summary_lines(comparison))
     maps = "".join(_heat_map(rank) for rank in comparison.ranks)
+    title = html.escape(tell(fact("gradients.title")))
+    legend = html.escape(tell(fact("gradients.legend")))
     return (
-        f'<!doctype html><meta charset="utf-8"><title>Gradients</title><style>{_STYLE}</style>'
-        f"<h1>Gradients</h1>{lines}"
-        "<p>Each cell is one parameter at one step: white where all signs agree, red where "
-        "no more agree than by chance; the text of a cell gives the numbers.</p>" + maps
+        f'<!doctype html><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
+        f"<h1>{title}</h1>{lines}<p>{legend}</p>{maps}"
     )
 
 
@@ -178,8 +185,10 @@ def _cell(step: int, alike: Alike | None) -> str:
         return "<td></td>"
     apart = min(1.0, 2 * (1 - alike.same)) if alike.same is not None else 0.0
     apart = max(apart, min(1.0, abs(alike.ratio - 1)) if alike.ratio == alike.ratio else 1.0)
-    same = "" if alike.same is None else f", {alike.same:.2%} of the signs agree"
-    title = html.escape(f"step {step}: norm ratio {alike.ratio:.4g}{same}")
+    share = None if alike.same is None else f"{alike.same:.2%}"
+    signs = None if share is None else fact("gradients.cell_signs", share=share)
+    said = fact("gradients.cell", step=step, ratio=alike.ratio, signs=signs)
+    title = html.escape(tell(said))
     return (
         f'<td title="{title}" style="background:rgb(255 {255 - int(200 * apart)} '
         f'{255 - int(225 * apart)})"></td>'
@@ -197,10 +206,11 @@ def _plot(rank: RankSimilarity, directory: Path) -> None:
         for name, found in rank.parameters.items()
     }
     curves["summary"] = [rank.summary(step) for step in rank.steps]
+    share = tell(fact("gradients.share"), ENGLISH)  # few fonts have Chinese
     for name, values in curves.items():
         figure = Figure(figsize=(6, 3), layout="constrained")
         axes = figure.subplots()
         axes.plot(list(rank.steps), [float("nan") if v is None else v for v in values], marker=".")
-        axes.set(title=name, xlabel="step", ylabel="share of equal signs", ylim=(0, 1.02))
+        axes.set(title=name, xlabel="step", ylabel=share, ylim=(0, 1.02))
         with written(directory / f"{plain_name(name)}_similarities.png") as stream:
             figure.savefig(stream, format="png")

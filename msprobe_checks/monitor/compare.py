@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.errors import UsageError
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.trend.monitor import (
     STATISTICS,
     RankValues,
@@ -82,27 +83,27 @@ class MonitorComparison:
     earliest: Departure | None  # that is not equal digit by digit
     first_step: int
     last_step: int
-    notes: tuple[str, ...]
+    notes: tuple[Fact, ...]
 
 
 def compare_monitors(first: Path, second: Path, tolerance: float = TOLERANCE) -> MonitorComparison:
     """Compare two records; UsageError when they have nothing in common."""
-    ours, theirs = require_ranks(first), require_ranks(second)
-    both = sorted(ours.keys() & theirs.keys())
+    a, b = require_ranks(first), require_ranks(second)
+    both = sorted(a.keys() & b.keys())
     if not both:
         raise UsageError(f"{first} and {second} have no rank in common.")
     notes = []
-    unmatched = sorted(ours.keys() ^ theirs.keys())
+    unmatched = sorted(a.keys() ^ b.keys())
     if unmatched:
-        notes.append(f"Only one of the runs has rank {', '.join(map(str, unmatched[:8]))}.")
-    read = [(rank, read_rank(ours[rank]), read_rank(theirs[rank])) for rank in both]
+        notes.append(fact("monitor.one_has_rank", ranks=unmatched[:8]))
+    read = [(rank, read_rank(a[rank]), read_rank(b[rank])) for rank in both]
     pairs = [_pair(*one) for one in read if all(len(values.step) for values in one[1:])]
     pairs = [pair for pair in pairs if len(pair.step)]
     if not pairs:
         raise UsageError(f"{first} and {second} have no step and name in common.")
     resized = sum(len(pair.resized[0]) for pair in pairs)
     if resized:
-        notes.append(f"{resized} rows of other sizes on both sides were not compared.")
+        notes.append(fact("monitor.other_sizes", count=resized))
     beyond = list(_departures(pairs, tolerance))
     found: tuple[Departure, ...] = ()
     agreeing: tuple[str, ...] = ()
@@ -145,33 +146,33 @@ def _departures(pairs: list[RankPair], tolerance: float) -> Iterator[Departure]:
         yield from map(pair.departure, np.flatnonzero(pair.apart > tolerance).tolist())
 
 
-def _pair(rank: int, ours: RankValues, theirs: RankValues) -> RankPair:
-    known = {target: place for place, target in enumerate(ours.targets)}
-    renumbered = np.array([known.get(one, -1) for one in theirs.targets], dtype=np.int64)
-    width = len(ours.targets) + 1
-    keys = ours.step * width + ours.target
-    other = theirs.step * width + renumbered[theirs.target]
-    other[renumbered[theirs.target] < 0] = -1
+def _pair(rank: int, a: RankValues, b: RankValues) -> RankPair:
+    known = {target: place for place, target in enumerate(a.targets)}
+    renumbered = np.array([known.get(one, -1) for one in b.targets], dtype=np.int64)
+    width = len(a.targets) + 1
+    keys = a.step * width + a.target
+    other = b.step * width + renumbered[b.target]
+    other[renumbered[b.target] < 0] = -1
     order = np.argsort(other, kind="stable")
     place = np.searchsorted(other[order], keys)
     place = order[np.minimum(place, len(order) - 1)]
     same = other[place] == keys
-    sized = same & (ours.count == theirs.count[place])
+    sized = same & (a.count == b.count[place])
     others = same & ~sized
     with np.errstate(divide="ignore"):
-        times = ours.count[others] / theirs.count[place[others]]
-    first, second = ours.values[sized], theirs.values[place[sized]]
+        times = a.count[others] / b.count[place[others]]
+    first, second = a.values[sized], b.values[place[sized]]
     return RankPair(
         rank,
-        ours.targets,
-        ours.step[sized],
-        ours.target[sized],
+        a.targets,
+        a.step[sized],
+        a.target[sized],
         first,
         second,
-        _apart(first, second, ours.count[sized], max(ours.rounding, theirs.rounding)),
-        tuple(one for one in ours.targets if one not in set(theirs.targets)),
-        tuple(one for one in theirs.targets if one not in known),
-        (ours.step[others], ours.target[others], times),
+        _apart(first, second, a.count[sized], max(a.rounding, b.rounding)),
+        tuple(one for one in a.targets if one not in set(b.targets)),
+        tuple(one for one in b.targets if one not in known),
+        (a.step[others], a.target[others], times),
     )
 
 

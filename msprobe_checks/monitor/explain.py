@@ -1,4 +1,4 @@
-"""Where two monitored trainings part, in sentences."""
+"""Where two monitored trainings part, as facts and as lines."""
 
 from __future__ import annotations
 
@@ -7,22 +7,33 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from msprobe_builder.base.counting import counted
+from msprobe_builder.export.wrapped import line
+from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.wording import tell
 from msprobe_builder.trend.monitor import order_of
 from msprobe_checks.monitor.compare import Departure, MonitorComparison, RankPair
+from msprobe_checks.one_sided import FIRST, SECOND, more_parameters, only_in
 
 _ALIKE = 1e-3  # relative spread of ratios that are called one factor
 _ROUNDING = 1e-6  # a norm of float32 is off by less
 _GROWTH = 100  # what departs by less than this many times what was there before has grown from it
 # What weights that have drifted apart change, so that it is no cause itself.
 _FOLLOWS = ("weight", "activation", "local_gradient")
-_WORDS = {
-    "weight": "weights",
-    "activation": "activations",
-    "local_gradient": "gradients before reduction",
-    "gradient": "gradients before the update",
-    "learning_rate": "learning rates",
-    "optimizer_state": "optimizer states",
+_KIND = {
+    "weight": fact("monitor.kind.weight"),
+    "activation": fact("monitor.kind.activation"),
+    "local_gradient": fact("monitor.kind.local_gradient"),
+    "gradient": fact("monitor.kind.gradient"),
+    "learning_rate": fact("monitor.kind.learning_rate"),
+    "optimizer_state": fact("monitor.kind.optimizer_state"),
+}
+_KINDS = {
+    "weight": fact("monitor.kinds.weight"),
+    "activation": fact("monitor.kinds.activation"),
+    "local_gradient": fact("monitor.kinds.local_gradient"),
+    "gradient": fact("monitor.kinds.gradient"),
+    "learning_rate": fact("monitor.kinds.learning_rate"),
+    "optimizer_state": fact("monitor.kinds.optimizer_state"),
 }
 
 
@@ -30,69 +41,89 @@ def summary_lines(comparison: MonitorComparison) -> list[str]:
     """What was compared, the verdict, and what is known beside it."""
     steps = len({int(step) for pair in comparison.ranks for step in set(pair.step.tolist())})
     targets = sum(len(pair.targets) - len(pair.only_first) for pair in comparison.ranks)
-    lines = [
-        f"Compared  {counted(targets, 'record')} of {counted(len(comparison.ranks), 'rank')} over "
-        f"{counted(steps, 'step')}"
-    ]
-    lines += [f"Note      {note}" for note in comparison.notes]
+    records = fact("checks.records", count=targets)
+    compared = fact("checks.compared", records=records, ranks=len(comparison.ranks), steps=steps)
+    lines = [line(fact("label.compared"), compared)]
+    notes = list(comparison.notes)
     for pair in comparison.ranks:
-        lines += _only(pair, "first", pair.only_first) + _only(pair, "second", pair.only_second)
-    lines.append(f"Verdict   {verdict(comparison)}")
+        notes += _only(pair, FIRST, pair.only_first) + _only(pair, SECOND, pair.only_second)
+    lines += [line(fact("label.note"), note) for note in notes]
+    lines.append(line(fact("label.verdict"), verdict_fact(comparison)))
     early = comparison.earliest
     if early is not None and not _same_place(early, comparison.departures):
-        means = "" if comparison.departures else _by_the_update(comparison)
-        lines.append(
-            f"          The first difference at all is at step {early.step}, rank {early.rank}: "
-            f"the {_what(early)}, {_relative(early.apart)}{means and f'; {means}'}."
+        meaning = None if comparison.departures else _by_the_update(comparison)
+        earliest = fact(
+            "monitor.earliest",
+            step=early.step,
+            rank=early.rank,
+            what=_what(early),
+            apart=_relative(early.apart),
+            means=None if meaning is None else fact("monitor.means", meaning=meaning),
         )
+        lines.append(line("", earliest))
     return lines
 
 
 def verdict(comparison: MonitorComparison) -> str:
-    """One sentence: the first step and place at which the runs part, and what that means."""
+    """:func:`verdict_fact` in words."""
+    return tell(verdict_fact(comparison))
+
+
+def verdict_fact(comparison: MonitorComparison) -> Fact:
+    """The first step and place at which the runs part, and what that means."""
     missing = _without_gradients(comparison)
     resized = _resized(comparison)
-    if resized:
+    if resized is not None:
         return resized
     if not comparison.departures:
-        return (
-            f"the runs agree within {comparison.tolerance:.3g} at steps {comparison.first_step} "
-            f"to {comparison.last_step}{missing and f', but {missing}'}."
+        return fact(
+            "monitor.agree",
+            tolerance=comparison.tolerance,
+            first=comparison.first_step,
+            last=comparison.last_step,
+            but=None if missing is None else fact("monitor.but", missing=missing),
         )
     first = comparison.departures[0]
-    begin = (
-        f"the runs part at step {first.step}, rank {first.rank}: the {_what(first)} {_how(first)}"
+    part = fact(
+        "monitor.part",
+        step=first.step,
+        rank=first.rank,
+        what=_what(first),
+        how=_how(first),
+        company=_company(comparison),
     )
     is_given = first.step == comparison.first_step and first.kind in ("weight", "activation")
-    if missing and not is_given:
-        return f"{missing}; {begin}{_company(comparison)}."
-    return begin + _company(comparison) + f"; {_meaning(comparison)}."
+    if missing is not None and not is_given:
+        return fact("monitor.part_after", missing=missing, part=part)
+    return fact("monitor.part_means", part=part, meaning=_meaning(comparison))
 
 
-def _without_gradients(comparison: MonitorComparison) -> str:
+def _without_gradients(comparison: MonitorComparison) -> Fact | None:
     """Which run has no gradients of parameters that both have, while the other one has them."""
     for pair in comparison.ranks:
         common = set(pair.targets) - set(pair.only_first)
         known = {name for kind, name in common if kind == "weight"}
         kinds = {kind for kind, _ in common} & {"local_gradient", "gradient"}
         for which, other, targets in (
-            ("first", "second", pair.only_second),
-            ("second", "first", pair.only_first),
+            (FIRST, SECOND, pair.only_second),
+            (SECOND, FIRST, pair.only_first),
         ):
             names = list(
                 dict.fromkeys(name for kind, name in targets if kind in kinds and name in known)
             )
             if names:
-                left = len(names) - 1
-                more = f" and {counted(left, 'more parameter')}" if left else ""
-                return (
-                    f"the {which} run has no gradients of {names[0]}{more} on rank {pair.rank} and "
-                    f"the {other} has: look at what is frozen, not used or not recorded there"
+                return fact(
+                    "monitor.no_gradients",
+                    which=which,
+                    name=names[0],
+                    more=more_parameters(len(names) - 1),
+                    rank=pair.rank,
+                    other=other,
                 )
-    return ""
+    return None
 
 
-def _resized(comparison: MonitorComparison) -> str:
+def _resized(comparison: MonitorComparison) -> Fact | None:
     """At which step all outputs have another size, should the runs not part before it."""
     found = []
     for pair in comparison.ranks:
@@ -100,21 +131,17 @@ def _resized(comparison: MonitorComparison) -> str:
         outputs = [place for place, (kind, _) in enumerate(pair.targets) if kind == "activation"]
         of_outputs = np.isin(targets, outputs)
         for step in np.unique(steps[of_outputs]).tolist():
-            own = times[of_outputs & (steps == step)]
+            factors = times[of_outputs & (steps == step)]
             is_all = not np.isin(pair.target[pair.step == step], outputs).any()
-            if is_all and (own == own[0]).all():
-                found.append((step, pair.rank, float(own[0])))
+            if is_all and (factors == factors[0]).all():
+                found.append((step, pair.rank, float(factors[0])))
                 break
     if not found:
-        return ""
+        return None
     step, rank, factor = min(found)
     if comparison.departures and comparison.departures[0].step < step:
-        return ""
-    return (
-        f"the runs part at step {step}, rank {rank}: {factor:.4g} times as many values as in the "
-        "other run pass the model before the optimizer is called; look at the sizes of batches, at "
-        "micro-batches, and at updates that were left out."
-    )
+        return None
+    return fact("monitor.resized", step=step, rank=rank, times=factor)
 
 
 def _already(comparison: MonitorComparison) -> Departure | None:
@@ -131,7 +158,7 @@ def _already(comparison: MonitorComparison) -> Departure | None:
     return min(found, key=lambda one: (one.step, order_of((one.kind, ""))), default=None)
 
 
-def _by_the_update(comparison: MonitorComparison) -> str:
+def _by_the_update(comparison: MonitorComparison) -> Fact | None:
     """What it means that weights are the first to differ at all, when one step was equal."""
     early, found = comparison.earliest, comparison.departures
     recorded = {kind for pair in comparison.ranks for kind, _ in pair.targets}
@@ -143,89 +170,87 @@ def _by_the_update(comparison: MonitorComparison) -> str:
         or early.apart <= _ROUNDING
         or (found and found[0].kind not in _FOLLOWS)
     ):
-        return ""
-    return (
-        f"before step {early.step} everything recorded is equal digit by digit, and then weights "
-        f"are not, first {early.name}, {_relative(early.apart)}, so look at the optimizer's own "
-        "settings, such as weight decay"
-    )
+        return None
+    apart = _relative(early.apart)
+    return fact("monitor.by_the_update", step=early.step, name=early.name, apart=apart)
 
 
-def _what(one: Departure) -> str:
-    words = {
-        "local_gradient": "gradient before reduction",
-        "gradient": "gradient before the update",
-    }
-    return f"{words.get(one.kind, one.kind.replace('_', ' '))} of {one.name or 'the model'}"
+def _what(one: Departure) -> Fact:
+    return fact("monitor.of", kind=_KIND[one.kind], name=one.name or fact("monitor.model"))
 
 
-def _how(one: Departure) -> str:
+def _how(one: Departure) -> Fact:
     if one.kind == "learning_rate":
-        return f"is {one.first:.6g} against {one.second:.6g}"
+        return fact("monitor.rate", first=one.first, second=one.second)
     if math.isinf(one.apart):
-        return "holds NaN or infinity in one run only"
+        return fact("monitor.not_finite")
     if math.isfinite(one.ratio) and abs(one.ratio - 1) > _ALIKE:
-        return f"has {one.ratio:.4g} times the other's norm"
-    return f"differs, {_relative(one.apart)}"
+        return fact("monitor.norm", times=one.ratio)
+    return fact("monitor.differs", apart=_relative(one.apart))
 
 
-def _relative(apart: float) -> str:
-    return "NaN or infinity in one run only" if math.isinf(apart) else f"relatively {apart:.2g}"
+def _relative(apart: float) -> Fact:
+    if math.isinf(apart):
+        return fact("monitor.relative_infinite")
+    return fact("monitor.relative", apart=apart)
 
 
-def _company(comparison: MonitorComparison) -> str:
+def _company(comparison: MonitorComparison) -> Fact | None:
     """How many of the same kind part too, and whether by one factor."""
     first = comparison.departures[0]
     alike = [one for one in comparison.departures if one.kind == first.kind]
     others = len({one.name for one in alike}) - 1
     if not others:
-        return ""
+        return None
     ratios = [one.ratio for one in alike]
     one_factor = all(math.isfinite(r) and abs(r / first.ratio - 1) < _ALIKE for r in ratios)
-    same = ", all by that factor" if one_factor and abs(first.ratio - 1) > _ALIKE else ""
-    return f", and {others} more {_WORDS[first.kind]} depart at this step{same}"
+    is_same = one_factor and abs(first.ratio - 1) > _ALIKE
+    same = fact("monitor.same_factor") if is_same else None
+    return fact("monitor.company", others=others, kinds=_KINDS[first.kind], same=same)
 
 
-def _meaning(comparison: MonitorComparison) -> str:
+def _meaning(comparison: MonitorComparison) -> list[Fact]:
     """What lies between what agrees and what does not."""
     first = comparison.departures[0]
     by_the_update = _by_the_update(comparison)
-    if by_the_update:
-        return by_the_update
-    before = comparison.agreeing
-    agree = f"{_listed([_WORDS[kind] for kind in before])} of this step agree" if before else ""
+    if by_the_update is not None:
+        return [by_the_update]
     already = _already(comparison)
     if already is not None:
-        return (
-            f"before it all agrees within {comparison.tolerance:.3g}, but differs already: at step "
-            f"{already.step} the {_what(already)}, {_relative(already.apart)}"
-        )
+        return [
+            fact(
+                "monitor.already",
+                tolerance=comparison.tolerance,
+                step=already.step,
+                what=_what(already),
+                apart=_relative(already.apart),
+            )
+        ]
+    before = comparison.agreeing
+    found = []
+    if before:
+        found.append(fact("monitor.kinds_agree", kinds=[_KINDS[kind] for kind in before]))
+    means = _where_to_look(first, before, first.step == comparison.first_step)
+    if means is not None:
+        found.append(means)
+    return found or [fact("monitor.nothing_before")]
+
+
+def _where_to_look(first: Departure, before: Sequence[str], is_first_step: bool) -> Fact | None:
     if first.kind == "learning_rate":
-        means = "look at the schedule"
-    elif first.kind == "weight" and first.step == comparison.first_step:
-        means = "they begin with different weights"
-    elif first.kind == "weight":
-        means = (
-            f"up to the update of step {first.step - 1} nothing recorded departs, "
-            "so look at the optimizer's own settings"
-        )
-    elif first.kind == "activation":
-        means = "look at this module and at what it is given, which for the first ones is the data"
-    elif first.kind == "local_gradient":
-        means = "look at the loss and the backward pass" if "activation" in before else ""
-    elif first.kind == "gradient":
-        means = (
-            "look at what happens between backward and the update: reduction, scaling, clipping"
-            if "local_gradient" in before
-            else "look at the loss, the backward pass and the reduction"
-        )
-    else:
-        means = "look at the optimizer's own settings"
-    return "; ".join(part for part in (agree, means) if part) or "what came before is not recorded"
-
-
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+        return fact("monitor.schedule")
+    if first.kind == "weight" and is_first_step:
+        return fact("monitor.begin_otherwise")
+    if first.kind == "weight":
+        return fact("monitor.after_update", step=first.step - 1)
+    if first.kind == "activation":
+        return fact("monitor.module")
+    if first.kind == "local_gradient":
+        return fact("monitor.loss") if "activation" in before else None
+    if first.kind == "gradient":
+        is_reduced = "local_gradient" in before
+        return fact("monitor.reduction" if is_reduced else "monitor.loss_and_reduction")
+    return fact("monitor.optimizer")
 
 
 def _same_place(one: Departure, found: Sequence[Departure]) -> bool:
@@ -235,9 +260,6 @@ def _same_place(one: Departure, found: Sequence[Departure]) -> bool:
     return (one.step, one.kind, one.name) == (first.step, first.kind, first.name)
 
 
-def _only(pair: RankPair, which: str, targets: Sequence[tuple[str, str]]) -> list[str]:
-    if not targets:
-        return []
-    shown = ", ".join(f"{kind} of {name}" for kind, name in targets[:3])
-    more = f" and {len(targets) - 3} more" if len(targets) > 3 else ""
-    return [f"Note      Rank {pair.rank}: only in the {which}: {shown}{more}"]
+def _only(pair: RankPair, which: Fact, targets: Sequence[tuple[str, str]]) -> list[Fact]:
+    named = [fact("monitor.recorded", kind=kind, name=name) for kind, name in targets]
+    return only_in(pair.rank, which, named)

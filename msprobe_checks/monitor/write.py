@@ -8,20 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from msprobe_builder.base.publish import written
+from msprobe_builder.facts.fact import plain
+from msprobe_builder.facts.wording import ENGLISH, tell
 from msprobe_checks.monitor.compare import Departure, MonitorComparison
-from msprobe_checks.monitor.explain import verdict
+from msprobe_checks.monitor.explain import verdict_fact
 
 
 def write_json(comparison: MonitorComparison, links: list[str], output: Path) -> None:
     """Verdict, where it stands in the viewer, and all that departs at that step."""
+    found = verdict_fact(comparison)
     content = {
-        "verdict": verdict(comparison),
+        "verdict": tell(found, ENGLISH),
+        "facts": plain([found]),
         "tolerance": comparison.tolerance,
         "steps": [comparison.first_step, comparison.last_step],
         "links": links,
         "departures": [_one(one) for one in comparison.departures],
         "first_difference": _one(comparison.earliest) if comparison.earliest else None,
-        "notes": list(comparison.notes),
+        "notes": [tell(note, ENGLISH) for note in comparison.notes],
     }
     with written(output) as stream:
         stream.write(json.dumps(content, indent=1, ensure_ascii=False).encode("utf-8"))

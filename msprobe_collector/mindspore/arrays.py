@@ -11,8 +11,10 @@ import numpy as np
 from mindspore._c_expression.typing import Type
 from numpy.typing import NDArray
 
-from msprobe_collector.config.settings import MD5, XOR
+from msprobe_builder.sketch.layout import NO_ROW
+from msprobe_collector.config.settings import MD5, SKETCH, XOR
 from msprobe_collector.mindspore.array_files import ArrayFiles
+from msprobe_collector.record.array_sketches import ArraySketches
 from msprobe_collector.record.framework import Item
 from msprobe_collector.record.nested import NestedDescriber
 from msprobe_collector.record.parts import Opener
@@ -34,21 +36,21 @@ class Arrays(NestedDescriber):
         self._with_words = measures and summary_mode == XOR
         self._measures = measures
         self._files = files
-        self.sketches = None
+        self.sketches = ArraySketches() if measures and summary_mode == SKETCH else None
         self.estimate = False  # count what would be saved instead of saving it
         self.described_bytes = 0
 
     def tensor(self, tensor: Any, path: str | None = None, born: bool = False) -> Item:  # noqa: ARG002
         """The record of one tensor; call inside ``unseen``."""
-        item: Item = Leaf(
-            type="mindspore.Tensor", dtype=str(tensor.dtype), shape=list(tensor.shape)
-        )
+        item = Leaf(type="mindspore.Tensor", dtype=str(tensor.dtype), shape=list(tensor.shape))
         if not self._measures and path is None:
             return item
         array = host_array(tensor)
         if self._measures:
             numbers = (None,) * 4 if array is None else measure(widened(array))
             item.update(zip(_FIELDS, numbers, strict=True))
+        if self.sketches is not None and array is not None:
+            item.row = self.sketches.add(widened(array))
         if self._with_checksum and array is not None:
             item["md5"] = f"{zlib.crc32(bits_of(array).tobytes()):08x}"
         if self._with_words and array is not None:
@@ -56,7 +58,7 @@ class Arrays(NestedDescriber):
         if self.estimate:
             self.described_bytes += 0 if array is None else array.nbytes
         elif path is not None:
-            item = self.saved(tensor, item, path)
+            return self.saved(tensor, item, path)
         return item
 
     def saved(self, tensor: Any, item: Item, path: str) -> Item:
@@ -64,7 +66,9 @@ class Arrays(NestedDescriber):
         if array is None:
             return item
         kept = bits_of(array) if self._files.one_file else widened(array)
-        return Leaf(item, data_name=self._files.save(kept, path, array.dtype.name))
+        saved = Leaf(item, data_name=self._files.save(kept, path, array.dtype.name))
+        saved.row = getattr(item, "row", NO_ROW)
+        return saved
 
     def single(self, value: Any, path: str | None, leaves: list[Any]) -> Item | None:  # noqa: ARG002
         if issubclass(type(value), Type):

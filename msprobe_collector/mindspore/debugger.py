@@ -10,7 +10,7 @@ import mindspore
 from mindspore import nn
 from mindspore.communication import GlobalComm, get_rank
 
-from msprobe_collector.config.settings import SKETCH, WHOLE_TRAINING, load_config
+from msprobe_collector.config.settings import WHOLE_TRAINING, load_config
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.mindspore.calls import Calls
 from msprobe_collector.mindspore.cells import Cells
@@ -47,10 +47,6 @@ class PrecisionDebugger(Debugger):
         if config.task in WHOLE_TRAINING or config.monitor is not None:
             raise CollectorError(
                 "Tasks grad_probe and monitor follow PyTorch only; leave them out for MindSpore."
-            )
-        if config.summary_mode == SKETCH:
-            raise CollectorError(
-                "summary_mode sketch is for PyTorch only; choose statistics, md5 or xor here."
             )
         if config.flow:
             raise CollectorError("flow follows PyTorch only; leave it out for MindSpore.")

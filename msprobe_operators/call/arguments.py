@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_operators.call.operator import by_name, written_arguments
 
 # Layouts and kinds of tensors whose values cannot simply be read and copied.
@@ -41,17 +42,17 @@ def tensors(value: Any) -> Iterator[Tensor]:
             yield from tensors(item)
 
 
-def why_unreadable(value: Any) -> str | None:
+def why_unreadable(value: Any) -> Fact | None:
     """Why a call with these arguments or results cannot be run again, None when it can."""
     for tensor in tensors(value):
         if type(tensor) not in _PLAIN:
-            return f"{type(tensor).__name__} is a tensor of its own kind"
+            return fact("operator.own_kind", kind=type(tensor).__name__)
         if tensor.layout != torch.strided:
-            return f"the layout {str(tensor.layout).removeprefix('torch.')} is not supported"
+            return fact("operator.layout", layout=str(tensor.layout).removeprefix("torch."))
         if tensor.device.type == "meta":
-            return "tensors on device meta hold no values"
+            return fact("operator.no_values")
         if tensor.is_quantized:
-            return "quantized tensors are not supported"
+            return fact("operator.quantized")
     return None
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from msprobe_builder.dump.json_stream import DumpReader
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.operators.questions import is_uninitialised
 from msprobe_builder.operators.table import operator_of
@@ -59,52 +60,53 @@ def recorded_calls(path: Path) -> Iterator[RecordedCall]:
         yield RecordedCall(stem, record, backward.get(stem))
 
 
-def function_of(name: str) -> Callable[..., Any] | str:
-    """The function a call's name means, or in words why it is not run again."""
+def function_of(name: str) -> Callable[..., Any] | Fact:
+    """The function a call's name means, or why it is not run again."""
     parts = name.split(".")
     if len(parts) < 3:
-        return "its name is no call's"
+        return fact("operator.no_call")
     kind, function = parts[0], ".".join(parts[1:-1])
     if kind == "Distributed":
-        return "it is communication"
+        return fact("operator.communication")
     if kind == "Aten":
         return _aten(function)
     if kind not in _PLACES:
-        return f"functions of {kind} are not known to torch"
+        return fact("operator.unknown_prefix", prefix=kind)
     operator = operator_of(f"{kind}.{function}")
     if operator.kind in (Kind.DRAW, Kind.POOL) and operator.may_draw:
-        return "it draws random numbers"
+        return fact("operator.draws")
     if is_uninitialised(operator):
-        return "it returns memory as it was"
+        return fact("operator.uninitialised")
     if function in _NOT_CALLED or "." in function:
-        return "it is not run from a dump"
+        return fact("operator.not_from_dump")
     # Dumps leave the namespace away.
     is_other = "other_in_linalg" in operator.traits and function == operator.name
     if kind == "Torch" and is_other:
-        return f"its name stands for torch.{function} and for torch.linalg.{function}"
+        names = f"torch.{function}", f"torch.linalg.{function}"
+        return fact("operator.two_meanings", one=names[0], other=names[1])
     found = getattr(_PLACES[kind], function, None)
     if found is None and kind == "Torch":
         space, _, rest = function.partition("_")
         place = {"fft": torch.fft, "special": torch.special}.get(space)
         found = getattr(torch.linalg, function, None) or getattr(place, rest, None)
     if found is None or not callable(found):
-        return f"this torch has no {kind}.{function}"
+        return fact("operator.not_in_torch", name=f"{kind}.{function}")
     if found not in _functions_of_tensors() and not _is_known(kind, function):
-        return "it is no function of tensors"
+        return fact("operator.no_function")
     return found  # type: ignore[no-any-return]
 
 
-def _aten(function: str) -> Callable[..., Any] | str:
+def _aten(function: str) -> Callable[..., Any] | Fact:
     from msprobe_operators.call import operator as of_torch
 
     try:
         operator = of_torch.find_operator(f"torch.ops.aten.{function}")
     except ValueError:
-        return f"this torch has no operator aten.{function}"
+        return fact("operator.no_operator", name=f"aten.{function}")
     if of_torch.is_random(operator):
-        return "it draws random numbers"
+        return fact("operator.draws")
     if of_torch.is_uninitialised(operator):
-        return "it returns memory as it was"
+        return fact("operator.uninitialised")
     return operator
 
 

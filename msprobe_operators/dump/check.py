@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from msprobe_builder.dump.argument_gradients import by_argument
+from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.wording import tell
 from msprobe_operators.call.arguments import map_tensors
 from msprobe_operators.dump.calls import RecordedCall, function_of
 from msprobe_operators.dump.gradients import is_one_step, recorded_gradients, tells_all
@@ -47,20 +49,26 @@ class CheckRow:
     operands: str = ""  # real or made up
     error: float = 0.0
     times: float = 0.0
-    reason: str = ""
+    reason: Fact | None = None
     device: str = ""
 
     @property
-    def sentence(self) -> str:
-        """The row in words."""
+    def said(self) -> Fact:
+        """What is said of it."""
         call = f"{self.name}.{self.direction}"
         if self.status == Status.FAILED.value:
-            whose = "The recorded result" if self.compared == "recorded" else "The result"
-            size = "" if self.times in (0.0, inf) else f", {self.times:.3g} times what is allowed"
-            return f"{whose} of {call} is wrong: {self.reason}{size}."
+            is_recorded = self.compared == "recorded"
+            code = "operator.recorded_wrong" if is_recorded else "operator.result_wrong"
+            size = None if self.times in (0.0, inf) else fact("operator.size", times=self.times)
+            return fact(code, call=call, reason=self.reason, size=size)
         if self.status == Status.PASSED.value:
-            return f"{call} is right to rounding."
-        return f"{call} was not tested: {self.reason}."
+            return fact("operator.right", call=call)
+        return fact("operator.untested", call=call, reason=self.reason)
+
+    @property
+    def sentence(self) -> str:
+        """The same in words."""
+        return tell(self.said)
 
 
 @dataclass(frozen=True)
@@ -76,19 +84,20 @@ def check_recorded(call: RecordedCall, options: CheckOptions) -> list[CheckRow]:
     """Rows for the forward and, where one was recorded, the backward of a call."""
     directions = ["forward"] if call.backward is None else ["forward", "backward"]
     function = function_of(call.name)
-    if isinstance(function, str):
+    if isinstance(function, Fact):
         return [_untested(call, one, function, options) for one in directions]
     try:
         given = operands(call.name + ".forward", call.record, options.source)
         size = bytes_of_result(function, given.args, given.kwargs)
         if size > options.source.most_bytes:
-            raise CannotRebuildError(f"its result would take {size:,} bytes")
+            raise CannotRebuildError(fact("operator.too_large", size=size))
         return list(_rows(call, function, given, options))
     except CannotRebuildError as why:
-        return [_untested(call, one, str(why), options) for one in directions]
+        return [_untested(call, one, why.reason, options) for one in directions]
     except Exception as error:  # kernels and hostile records raise anything
         text = " ".join(str(error).split())[:200] or type(error).__name__
-        return [_untested(call, one, f"it does not run: {text}", options) for one in directions]
+        reason = fact("operator.does_not_run", error=text)
+        return [_untested(call, one, reason, options) for one in directions]
 
 
 def _rows(
@@ -131,11 +140,11 @@ def _rows(
     if call.backward is None:
         return
     if not wants_backward or not there.gradients:
-        yield _untested(call, "backward", "no operand of it takes a gradient", options)
+        yield _untested(call, "backward", fact("operator.no_gradient"), options)
         return
     compared, gradients = "device", here.gradients
     if _overflows(here.results, there.results):
-        why = f"its forward overflows in {_dtype_of(here.results)}, so that its gradient is none"
+        why = fact("operator.forward_overflows", dtype=_dtype_of(here.results))
         yield _untested(call, "backward", why, options)
         return
     if given.is_real and is_recorded and (tells_all(call) or is_one_step(here.results)):
@@ -167,7 +176,7 @@ def _rows(
         if wrong is not None and wrong > _WRONG_GRADIENT:
             verdict = Judgement(
                 Status.FAILED,
-                f"its gradient departs from differences of its forward by {wrong:.2g}",
+                fact("operator.gradient", share=wrong),
                 wrong,
                 wrong / _WRONG_GRADIENT,
             )
@@ -292,5 +301,5 @@ def _row(
     )
 
 
-def _untested(call: RecordedCall, direction: str, why: str, options: CheckOptions) -> CheckRow:
+def _untested(call: RecordedCall, direction: str, why: Fact, options: CheckOptions) -> CheckRow:
     return CheckRow(call.name, direction, Status.UNTESTED.value, reason=why, device=options.device)

@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.wording import ENGLISH, tell
 from msprobe_builder.metrics.tensor_file import TensorFileError, open_tensor
 
 MOST_BYTES = 1 << 31
@@ -23,11 +25,12 @@ _MOST_DIMENSIONS = 64
 _DTYPES = {str(value): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 
 
-UNREADABLE = "its recorded tensors cannot be read:"  # begins the reason where a file is to blame
-
-
 class CannotRebuildError(Exception):
     """Why a call cannot be run again."""
+
+    def __init__(self, reason: Fact) -> None:
+        super().__init__(tell(reason, ENGLISH))
+        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ def operands(name: str, record: dict[str, Any], source: Source) -> Operands:
     args = record.get("input_args", record.get("input"))
     kwargs = record.get("input_kwargs") or {}
     if not isinstance(args, list) or not isinstance(kwargs, dict):
-        raise CannotRebuildError("its arguments were not recorded")
+        raise CannotRebuildError(fact("operator.no_arguments"))
     wanted = _recorded_dtype(name, record)
     built = tuple(
         wanted if item == {} and wanted is not None else _value(item, str(number), tensor)
@@ -88,7 +91,7 @@ def _index(of: Any, index: Any, record: dict[str, Any]) -> Any:
             return index
         if shape == list(of.shape[len(index) :]):
             return tuple(index)
-    raise CannotRebuildError("whether its index was a list or a tuple was not recorded")
+    raise CannotRebuildError(fact("operator.index"))
 
 
 def _recorded_dtype(name: str, record: dict[str, Any]) -> torch.dtype | None:
@@ -104,30 +107,28 @@ def rebuild(leaf: dict[str, Any], place: str, source: Source) -> tuple[Tensor, b
     dtype = _DTYPES.get(str(leaf.get("dtype")))
     shape = leaf.get("shape")
     if dtype is None or not isinstance(shape, list) or len(shape) > _MOST_DIMENSIONS:
-        raise CannotRebuildError(
-            f"operand {place.rsplit('.', 1)[-1]} has no dtype and shape of torch"
-        )
+        raise CannotRebuildError(fact("operator.no_dtype", place=place.rsplit(".", 1)[-1]))
     if not all(
         isinstance(size, int) and not isinstance(size, bool) and size >= 0 for size in shape
     ):
-        raise CannotRebuildError(f"shape {shape!r} is none")
+        raise CannotRebuildError(fact("operator.no_shape", shape=repr(shape)))
     size = prod(shape) * dtype.itemsize
     if size > source.most_bytes:
-        raise CannotRebuildError(
-            f"an operand of {size:,} bytes is above the limit of {source.most_bytes:,}"
-        )
+        limit = source.most_bytes
+        raise CannotRebuildError(fact("operator.operand_too_large", size=size, limit=limit))
     file = leaf.get("data_name")
     if source.directory is not None and isinstance(file, str):
         try:
             stored = open_tensor(source.directory, file)
         except TensorFileError as error:
-            raise CannotRebuildError(f"{UNREADABLE} {error.reason}") from error
+            reason = fact("operator.unreadable", reason=error.reason)
+            raise CannotRebuildError(reason) from error
         kept = stored.content  # a copy, because what lies in a file cannot be written to
         content = (
             kept.detach().clone() if isinstance(kept, Tensor) else torch.from_numpy(np.array(kept))
         )
         if list(content.shape) != shape or content.dtype != dtype:
-            raise CannotRebuildError(f"{file} holds another shape or dtype than dump.json says")
+            raise CannotRebuildError(fact("operator.other_file", file=file))
         return content.requires_grad_(_wants_gradient(leaf, dtype)), True
     made = _made_up(shape, dtype, leaf, crc32(place.encode("utf-8", "backslashreplace")))
     return made.requires_grad_(_wants_gradient(leaf, dtype)), False
@@ -183,10 +184,10 @@ def _value(item: Any, place: str, tensor: Callable[[dict[str, Any], str], Tensor
     if isinstance(item, str):
         return item[:200]
     if not isinstance(item, dict):
-        raise CannotRebuildError(f"operand {place} is of an unknown kind")
+        raise CannotRebuildError(fact("operator.unknown_operand", place=place))
     kind = item.get("type")
     if not item:
-        raise CannotRebuildError(f"operand {place} was not recorded")
+        raise CannotRebuildError(fact("operator.operand_unrecorded", place=place))
     if kind is None:
         return {str(key): _value(part, f"{place}.{key}", tensor) for key, part in item.items()}
     if str(kind).startswith(("torch.Tensor", "torch.nn.parameter")) and "shape" in item:
@@ -208,4 +209,5 @@ def _value(item: Any, place: str, tensor: Callable[[dict[str, Any], str], Tensor
         return slice(*(part if isinstance(part, int) else None for part in value))
     if kind in ("ellipsis", "Ellipsis"):
         return ...
-    raise CannotRebuildError(f"operand {place} of type {str(kind)[:60]} was not recorded")
+    what = str(kind)[:60]
+    raise CannotRebuildError(fact("operator.type_unrecorded", place=place, type=what))

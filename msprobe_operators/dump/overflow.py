@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.wording import tell
 from msprobe_operators.dump.calls import RecordedCall, function_of
 from msprobe_operators.dump.operands import CannotRebuildError, Source, operands
 from msprobe_operators.dump.rerun import bytes_of_result, run_call
@@ -25,16 +27,21 @@ class OverflowRow:
     name: str
     kind: str
     operands: str
-    reason: str
+    reason: Fact
+
+    @property
+    def said(self) -> Fact:
+        """What is said of it."""
+        if self.kind == "device":
+            return fact("operator.overflows_on_device", call=self.name, reason=self.reason)
+        if self.kind == "expected":
+            return fact("operator.overflows_anywhere", call=self.name, reason=self.reason)
+        return fact("operator.overflow_untested", call=self.name, reason=self.reason)
 
     @property
     def sentence(self) -> str:
-        """The row in words."""
-        if self.kind == "device":
-            return f"{self.name} overflows on the recorded device alone: {self.reason}."
-        if self.kind == "expected":
-            return f"{self.name} overflows for these operands anywhere: {self.reason}."
-        return f"{self.name} overflows and was not run again: {self.reason}."
+        """The same in words."""
+        return tell(self.said)
 
 
 def check_overflow(call: RecordedCall, source: Source) -> OverflowRow | None:
@@ -46,26 +53,25 @@ def check_overflow(call: RecordedCall, source: Source) -> OverflowRow | None:
         return None
     name = f"{call.name}.forward"
     function = function_of(call.name)
-    if isinstance(function, str):
+    if isinstance(function, Fact):
         return OverflowRow(name, "not tested", "", function)
     try:
         given = operands(name, record, source)
         if bytes_of_result(function, given.args, given.kwargs) > source.most_bytes:
-            raise CannotRebuildError("its result would take too much memory")
+            raise CannotRebuildError(fact("operator.too_much_memory"))
         outcome = run_call(function, given.args, given.kwargs, device=torch.device("cpu"))
     except CannotRebuildError as why:
-        return OverflowRow(name, "not tested", "", str(why))
+        return OverflowRow(name, "not tested", "", why.reason)
     except Exception as error:  # kernels and hostile records raise anything
         text = " ".join(str(error).split())[:200] or type(error).__name__
-        return OverflowRow(name, "not tested", "", f"it does not run: {text}")
+        return OverflowRow(name, "not tested", "", fact("operator.does_not_run", error=text))
     kind = "real" if given.is_real else "made up"
     count = sum(int((~torch.isfinite(t)).sum()) for t in outcome.results if _is_floating(t))
     if count:
-        return OverflowRow(name, "expected", kind, f"the CPU gives {count:,} such elements too")
+        return OverflowRow(name, "expected", kind, fact("operator.cpu_overflows", count=count))
     if not given.is_real:
-        reason = "the CPU's result is finite, but for operands made up from their range alone"
-        return OverflowRow(name, "not tested", kind, reason)
-    return OverflowRow(name, "device", kind, "the CPU's result is finite")
+        return OverflowRow(name, "not tested", kind, fact("operator.cpu_finite_made_up"))
+    return OverflowRow(name, "device", kind, fact("operator.cpu_finite"))
 
 
 def _is_floating(value: Any) -> bool:

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.wording import tell
 from msprobe_operators.call.arguments import map_tensors, tensors
 from msprobe_operators.dump.calls import RecordedCall, function_of
 from msprobe_operators.dump.check import gradients_of_results
@@ -36,17 +38,22 @@ class PerturbRow:
     status: str
     growth: float = 0.0
     operands: str = ""  # real or made up
-    reason: str = ""
+    reason: Fact | None = None
+
+    @property
+    def said(self) -> Fact:
+        """What is said of it."""
+        call = f"{self.name}.{self.direction}"
+        if self.status == UNTESTED:
+            return fact("operator.untested", call=call, reason=self.reason)
+        if self.status == AMPLIFIES:
+            return fact("operator.amplifies", call=call, reason=self.reason)
+        return fact("operator.steady", call=call)
 
     @property
     def sentence(self) -> str:
-        """The row in words."""
-        call = f"{self.name}.{self.direction}"
-        if self.status == UNTESTED:
-            return f"{call} was not tested: {self.reason}."
-        if self.status == AMPLIFIES:
-            return f"{call} blows rounding up: {self.reason}."
-        return f"{call} keeps rounding small."
+        """The same in words."""
+        return tell(self.said)
 
 
 def perturb_recorded(call: RecordedCall, source: Source, way: str, most: float) -> list[PerturbRow]:
@@ -56,19 +63,20 @@ def perturb_recorded(call: RecordedCall, source: Source, way: str, most: float) 
     """
     directions = ["forward"] if call.backward is None else ["forward", "backward"]
     function = function_of(call.name)
-    if isinstance(function, str):
+    if isinstance(function, Fact):
         return [PerturbRow(call.name, one, UNTESTED, reason=function) for one in directions]
     try:
         given = operands(call.name + ".forward", call.record, source)
         size = bytes_of_result(function, given.args, given.kwargs)
         if size > source.most_bytes:
-            raise CannotRebuildError(f"its result would take {size:,} bytes")
+            raise CannotRebuildError(fact("operator.too_large", size=size))
         return list(_rows(call, function, given, source, way, most))
     except CannotRebuildError as why:
-        text = str(why)
+        reason = why.reason
     except Exception as error:  # kernels and hostile records raise anything
-        text = f"it does not run: {' '.join(str(error).split())[:200] or type(error).__name__}"
-    return [PerturbRow(call.name, one, UNTESTED, reason=text) for one in directions]
+        text = " ".join(str(error).split())[:200] or type(error).__name__
+        reason = fact("operator.does_not_run", error=text)
+    return [PerturbRow(call.name, one, UNTESTED, reason=reason) for one in directions]
 
 
 def _rows(
@@ -90,27 +98,20 @@ def _rows(
             moved = run_call(function, given.args, given.kwargs, device=_CPU, into=into)
 
     def row(direction: str, results: list[Any], others: list[Any]) -> PerturbRow:
-        reason = ""
+        reason = None
         if not relative:
-            reason = "no operand is floating"
+            reason = fact("operator.no_floating")
         elif sums is not None and not sums.turned:
-            reason = "it has no sums whose order can be turned"
+            reason = fact("operator.no_order")
         elif not any(tensor.numel() for tensor in tensors(results)):
-            reason = (
-                "no operand of it takes a gradient"
-                if direction == "backward"
-                else "it gives no tensor"
-            )
-        if reason:
+            is_backward = direction == "backward"
+            reason = fact("operator.no_gradient" if is_backward else "operator.gives_no_tensor")
+        if reason is not None:
             return PerturbRow(call.name, direction, UNTESTED, 0.0, kind, reason)
         grown = growth(tensors(results), tensors(others), relative)
         if grown <= most:
             return PerturbRow(call.name, direction, STEADY, grown, kind)
-        reason = (
-            f"its results move {grown:.3g} times as far as its operands"
-            if is_noise
-            else f"the order of its sums moves its results by {grown:.3g} last bits"
-        )
+        reason = fact("operator.grows" if is_noise else "operator.order_moves", times=grown)
         return PerturbRow(call.name, direction, AMPLIFIES, grown, kind, reason)
 
     yield row("forward", base.results, moved.results)

@@ -6,12 +6,14 @@ import json
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import replace
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.facts.fact import from_plain, plain
 from msprobe_operators.dump.calls import RecordedCall, recorded_calls
 from msprobe_operators.dump.check import CheckOptions, CheckRow, check_recorded
 from msprobe_operators.dump.operands import Source
@@ -64,7 +66,7 @@ def check_dump(
         for name, rows in _results(left, options, devices, workers):
             known[name] = rows
             if stream is not None:
-                stream.write(json.dumps({name: [asdict(row) for row in rows]}) + "\n")
+                stream.write(json.dumps({name: list(map(_written, rows))}) + "\n")
                 stream.flush()
             report(len(known))
     finally:
@@ -119,6 +121,16 @@ def _fingerprint(dump: Path, options: CheckOptions, devices: list[str]) -> str:
     return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 
+def _written(row: CheckRow) -> dict[str, Any]:
+    """A row for the journal."""
+    return vars(row) | {"reason": plain(() if row.reason is None else (row.reason,))}
+
+
+def _row(written: dict[str, Any]) -> CheckRow:
+    """What :func:`_written` was given; ValueError or TypeError for anything else."""
+    return CheckRow(**written | {"reason": next(iter(from_plain(written["reason"])), None)})
+
+
 def _read(journal: Path, key: str) -> dict[str, list[CheckRow]]:
     """Finished calls of the same dump and options; a half-written last line is left out."""
     if not journal.is_file():
@@ -131,8 +143,8 @@ def _read(journal: Path, key: str) -> dict[str, list[CheckRow]]:
         for line in lines[1:]:
             try:
                 [(name, rows)] = json.loads(line).items()
-                found[name] = [CheckRow(**row) for row in rows]
-            except (ValueError, TypeError):
+                found[name] = list(map(_row, rows))
+            except (ValueError, TypeError, LookupError):
                 continue
     except (OSError, ValueError) as error:
         raise BuildError(f"Cannot read {journal}: {error}; remove it to begin again.") from error

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 from torch._ops import OpOverload
 
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_operators.call.arguments import map_tensors, tensors, why_unreadable
 from msprobe_operators.call.operator import (
     base_name,
@@ -30,6 +31,12 @@ from msprobe_operators.rerun.reference import (
 
 _NO_ARITHMETIC = frozenset("profiler prim prims c10d _c10d_functional c10d_functional".split())
 
+# A composition of which this is found means something else by a call.
+_MEANS_SOMETHING_ELSE = (
+    *("operator.shape", "operator.dtype", "operator.results"),
+    *("operator.one_tensor", "operator.one_nan"),
+)
+
 
 @dataclass(frozen=True)
 class Check:
@@ -38,21 +45,21 @@ class Check:
     judgement: Judgement
     results: tuple[Any, ...] = ()
     references: tuple[Any, ...] = ()
-    note: str | None = None
+    note: Fact | None = None
 
 
 def why_not_testable(
     operator: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> str | None:
+) -> Fact | None:
     """Why a second run could not tell anything, None when it can."""
     if is_random(operator):
-        return "it draws random numbers"
+        return fact("operator.draws")
     if is_uninitialised(operator):
-        return "it returns memory as it was"
+        return fact("operator.uninitialised")
     if is_view(operator):
-        return "it is a view and computes nothing"
+        return fact("operator.view")
     if operator.namespace in _NO_ARITHMETIC:
-        return "it is communication or bookkeeping"
+        return fact("operator.no_arithmetic")
     return why_unreadable((args, kwargs))
 
 
@@ -72,13 +79,13 @@ def check_call(
     names = _written_only(operator, after, result)
     results = [*_flat(result), *_named(operator, after, names)]
     if not results:
-        return Check(Judgement(Status.UNTESTED, "it returns nothing"))
+        return Check(Judgement(Status.UNTESTED, fact("operator.returns_nothing")))
     unreadable = why_unreadable(results)
     if unreadable is not None:
         return Check(Judgement(Status.UNTESTED, unreadable))
     found = _outcome(operator, args, kwargs, reference, names)
     if found.reason is not None:
-        reason = f"the reference cannot run it: {found.reason}"
+        reason = fact("operator.reference_cannot", reason=found.reason)
         return Check(Judgement(Status.UNTESTED, reason), note=found.note)
 
     # The same way to compute, else the difference of both would count as rounding.
@@ -137,11 +144,11 @@ def agrees_with_other_kernel(
         return None  # what makes tensors of numbers would compute in the result's own precision
     found = check_call(operator, before, after, result, "decomposition", limits)
     judgement = found.judgement
-    if judgement.status is Status.UNTESTED or judgement.reason.startswith(("shape", "dtype")):
+    if judgement.status is Status.UNTESTED:
         return None
-    if "results" in judgement.reason or "one side only" in judgement.reason:
+    if judgement.reason is not None and judgement.reason.code in _MEANS_SOMETHING_ELSE:
         return None
-    note = "by its decomposition"
+    note = fact("operator.decomposition")
     return Check(judgement, found.results, found.references, note)
 
 

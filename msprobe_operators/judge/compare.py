@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_operators.call.arguments import tensors
 from msprobe_operators.judge.tolerance import factors, length_of_sums, roundoff
 
@@ -40,7 +41,7 @@ class Judgement:
     """
 
     status: Status
-    reason: str = ""
+    reason: Fact | None = None
     error: float = 0.0
     times: float = 0.0
     place: tuple[int, ...] = ()
@@ -69,7 +70,7 @@ def judge(
     error is larger than the rounding of the result itself.
     """
     if len(results) != len(references):
-        reason = f"{len(results)} results, the reference gives {len(references)}"
+        reason = fact("operator.results", results=len(results), references=len(references))
         return Judgement(Status.FAILED, reason, inf, inf)
     worst = _PASSED
     cache: dict[tuple[float, int], list[Any] | None] = {}
@@ -89,7 +90,7 @@ def judge(
         if number in ties:
             continue
         if isinstance(one, Tensor) != isinstance(other, Tensor):
-            return Judgement(Status.FAILED, "a tensor on one side only", inf, inf)
+            return Judgement(Status.FAILED, fact("operator.one_tensor"), inf, inf)
         if not isinstance(one, Tensor):
             found = _judge_value(one, other)
         else:
@@ -116,10 +117,11 @@ def judge_tensor(
 ) -> Judgement:
     """Compare two tensors; shape and kind of dtype must be equal, nothing is broadcast."""
     if result.shape != reference.shape:
-        reason = f"shape {list(result.shape)}, the reference has {list(reference.shape)}"
+        shapes = [str(list(one.shape)) for one in (result, reference)]
+        reason = fact("operator.shape", result=shapes[0], reference=shapes[1])
         return Judgement(Status.FAILED, reason, inf, inf)
     if _kind(result) != _kind(reference):
-        reason = f"dtype {result.dtype}, the reference has {reference.dtype}"
+        reason = fact("operator.dtype", result=str(result.dtype), reference=str(reference.dtype))
         return Judgement(Status.FAILED, reason, inf, inf)
     if result.numel() == 0:
         return _PASSED
@@ -164,11 +166,11 @@ def judge_tensor(
 def _judge_special(result: Tensor, stored: Tensor) -> Judgement | None:
     """NaN must meet NaN and infinity the same infinity; None when they do."""
     wrong = torch.isnan(result) != torch.isnan(stored)
-    reason = "NaN on one side only"
+    reason = fact("operator.one_nan")
     if not wrong.any():
         infinite = torch.isinf(result) | torch.isinf(stored)
         wrong = infinite & (result != stored) & ~torch.isnan(result)
-        reason = "infinities differ"
+        reason = fact("operator.infinities")
     if not wrong.any():
         return None
     return Judgement(Status.FAILED, reason, inf, inf, _index(wrong.to(torch.uint8)))
@@ -184,7 +186,7 @@ def _judge_whole(result: Tensor, reference: Tensor) -> Judgement:
     count = int(wrong.sum())
     return Judgement(
         Status.FAILED,
-        f"{count:,} of {wrong.numel():,} whole numbers differ",
+        fact("operator.whole_numbers", differing=count, total=wrong.numel()),
         float(count),
         inf,
         _index(wrong.to(torch.uint8)),
@@ -194,12 +196,13 @@ def _judge_whole(result: Tensor, reference: Tensor) -> Judgement:
 def _judge_value(one: Any, other: Any) -> Judgement:
     if one == other or (one != one and other != other):
         return _PASSED
+    reason = fact("operator.value", result=repr(one), reference=repr(other))
     if isinstance(one, float) and isinstance(other, float):
         difference = abs(one - other)
         if difference <= 8 * 2.0**-24 * abs(other):
             return _PASSED
-        return Judgement(Status.FAILED, f"{one!r}, the reference gives {other!r}", difference, inf)
-    return Judgement(Status.FAILED, f"{one!r}, the reference gives {other!r}", nan, inf)
+        return Judgement(Status.FAILED, reason, difference, inf)
+    return Judgement(Status.FAILED, reason, nan, inf)
 
 
 def _worst(error: Tensor, allowed: Tensor | float) -> Judgement:
@@ -208,9 +211,9 @@ def _worst(error: Tensor, allowed: Tensor | float) -> Judgement:
     largest = float(times.max())
     place = _index(times)
     if largest <= 1.0:
-        return Judgement(Status.PASSED, "", float(error.max()), largest, place)
+        return Judgement(Status.PASSED, None, float(error.max()), largest, place)
     count = int((times > 1.0).sum())
-    reason = f"{count:,} of {error.numel():,} elements are not close"
+    reason = fact("operator.not_close", differing=count, total=error.numel())
     return Judgement(Status.FAILED, reason, float(error.max()), largest, place)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from msprobe_builder.facts.fact import fact
+from msprobe_builder.facts.wording import tell
 from msprobe_operators.call.arguments import before_the_call
 from msprobe_operators.call.operator import operator_name
 from msprobe_operators.call.place import Place
@@ -89,14 +91,15 @@ class CompareWithCPU(LiveMode):
         if reason is not None:
             result = operator(*args, **kwargs)
             self._count(operator, place, Judgement(Status.UNTESTED, reason))
-            self._say_if_verbose(f"{name} is not tested: {reason}")
+            self._say_if_verbose(f"{name} is not tested: {tell(reason)}")
             return result
         before = before_the_call(operator, args, kwargs)
         state = torch.get_rng_state()
         result = operator(*args, **kwargs)
         if not torch.equal(state, torch.get_rng_state()):
-            self._count(operator, place, Judgement(Status.UNTESTED, "it draws random numbers"))
-            self._say_if_verbose(f"{name} is not tested: it draws random numbers")
+            drawn = Judgement(Status.UNTESTED, fact("operator.draws"))
+            self._count(operator, place, drawn)
+            self._say_if_verbose(f"{name} is not tested: {tell(drawn.reason or ())}")
             return result
         try:
             with random_state_kept():
@@ -105,16 +108,17 @@ class CompareWithCPU(LiveMode):
                 )
         except Exception as error:  # nothing that goes wrong here may reach training
             text = " ".join(str(error).split())[:200]
-            check = Check(Judgement(Status.UNTESTED, f"{type(error).__name__}: {text}"))
+            raised = fact("operator.raised", kind=type(error).__name__, error=text)
+            check = Check(Judgement(Status.UNTESTED, raised))
         self._count(operator, place, check.judgement)
         if check.note is not None:
-            self._say_if_verbose(check.note)
+            self._say_if_verbose(tell(check.note))
         if check.judgement.status is Status.FAILED:
             self._tell(name, check, before)
             if self._dump_error_data:
                 self._stop_at(operator, before, result, place, state)
         elif check.judgement.status is Status.UNTESTED:
-            self._say_if_verbose(f"{name} is not tested: {check.judgement.reason}")
+            self._say_if_verbose(f"{name} is not tested: {tell(check.judgement.reason or ())}")
         else:
             self._say_if_verbose(f"{name} succeeds to pass {_TEST} test")
         return result
@@ -126,10 +130,12 @@ class CompareWithCPU(LiveMode):
         judgement = check.judgement
         reason = judgement.reason
         if judgement.times not in (0.0, float("inf")):
-            reason += f"; {judgement.times:.3g} times what is allowed at {judgement.place}"
+            place = str(judgement.place)
+            reason = fact("operator.size_at", reason=reason, times=judgement.times, place=place)
         if self._log is not None:
+            said = tell(reason or ())
             self._log.failure(
-                name, _TEST, reason, before, check.results, check.references, verbose=self._verbose
+                name, _TEST, said, before, check.results, check.references, verbose=self._verbose
             )
 
 

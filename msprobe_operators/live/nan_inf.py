@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from msprobe_builder.facts.fact import fact
 from msprobe_operators.call.arguments import before_the_call, tensors, why_unreadable
 from msprobe_operators.call.operator import is_uninitialised, is_view, operator_name
 from msprobe_operators.call.place import Place
@@ -58,7 +59,7 @@ class NanInfTracker(LiveMode):
             return result
         name = place.full_name(operator_name(operator))
         is_origin = not _is_bad(before)
-        reason = "finite operands give NaN or infinity" if is_origin else ""
+        reason = fact("operator.finite_to_bad") if is_origin else None
         status = Status.FAILED if is_origin else Status.PASSED
         judgement = Judgement(status, reason)
         self.results.add(operator_name(operator), place, judgement, self.gate.step)

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from msprobe_builder.facts.fact import fact
+from msprobe_builder.facts.wording import tell
 from msprobe_operators.call.arguments import before_the_call, map_tensors, tensors
 from msprobe_operators.call.operator import base_name, operator_name, written_arguments
 from msprobe_operators.call.place import Place
@@ -92,10 +94,12 @@ class PerturbOperators(LiveMode):
                 if self._fixes and not written_arguments(operator):
                     better = self._better(operator, before, result)
         except Exception as error:  # nothing that goes wrong here may reach training
-            judgement = Judgement(Status.UNTESTED, f"{type(error).__name__}: {error}"[:200])
+            raised = fact("operator.raised", kind=type(error).__name__, error=str(error)[:200])
+            judgement = Judgement(Status.UNTESTED, raised)
         self.results.add(operator_name(operator), place, judgement, self.gate.step)
         if judgement.status is Status.FAILED:
-            self._say(f"[WARNING] {place.full_name(operator_name(operator))}: {judgement.reason}")
+            name = place.full_name(operator_name(operator))
+            self._say(f"[WARNING] {name}: {tell(judgement.reason or ())}")
         return result if better is None else better
 
     def _judge(self, operator: OpOverload, before: Any, after: Any, result: Any) -> Judgement:
@@ -103,7 +107,7 @@ class PerturbOperators(LiveMode):
             reference = "float64" if self._perturbation == "precision" else "cpu"
             return check_call(operator, before, after, result, reference).judgement
         if written_arguments(operator):
-            return Judgement(Status.UNTESTED, "it writes to its operands")
+            return Judgement(Status.UNTESTED, fact("operator.writes"))
         if self._perturbation == "noise":
             return amplification(operator, before, self._most)
         return order_dependence(operator, before, result)
@@ -137,15 +141,15 @@ def amplification(operator: OpOverload, call: tuple[Any, dict[str, Any]], most: 
     """
     relative = last_bit(call)
     if relative == 0.0:
-        return Judgement(Status.UNTESTED, "no operand is floating")
+        return Judgement(Status.UNTESTED, fact("operator.no_floating"))
     wide = in_float64(operator, *call)
     base = attempt(operator, *wide)
     moved = attempt(operator, *perturbed(*wide, relative))
     if base.reason or moved.reason:
-        return Judgement(Status.UNTESTED, base.reason or moved.reason or "")
+        return Judgement(Status.UNTESTED, base.reason or moved.reason)
     worst = growth(tensors(base.result), tensors(moved.result), relative)
     status = Status.FAILED if worst > most else Status.PASSED
-    reason = f"rounding of its operands grows {worst:.3g} times" if worst > most else ""
+    reason = fact("operator.rounding_grows", times=worst) if worst > most else None
     return Judgement(status, reason, worst * relative, worst / most)
 
 
@@ -155,11 +159,11 @@ def order_dependence(
     """How far the result moves when its sums are added up in another order."""
     args = reordered(operator, call[0])
     if args is None:
-        return Judgement(Status.UNTESTED, "its sums have no order that can be turned")
+        return Judgement(Status.UNTESTED, fact("operator.no_order_of_sums"))
     again = attempt(operator, args, call[1])
     wide = attempt(operator, *in_float64(operator, *call))
     if again.reason or wide.reason:
-        return Judgement(Status.UNTESTED, again.reason or wide.reason or "")
+        return Judgement(Status.UNTESTED, again.reason or wide.reason)
     [one], [other], [exact] = (list(tensors(x)) for x in (result, again.result, wide.result))
     name = base_name(operator)
     of_result, _ = factors(name, one.dtype, length_of_sums(name, call, result))
@@ -167,5 +171,5 @@ def order_dependence(
     change = float((one.double() - other.double()).abs().max())
     times = change / allowed if allowed else (inf if change else 0.0)
     status = Status.FAILED if times > 1.0 else Status.PASSED
-    reason = f"the order of its sums moves it by {change:.3g}" if times > 1.0 else ""
+    reason = fact("operator.order_changes", change=change) if times > 1.0 else None
     return Judgement(status, reason, change, times)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.wording import tell
 from msprobe_operators.call.place import Place
 from msprobe_operators.judge.compare import Judgement, Status
 
@@ -26,18 +28,31 @@ class Row:
     worst_times: float = 0.0  # largest error in units of what is allowed
     worst_error: float = 0.0
     first_step: int | None = None  # the step of the first failure
-    reason: str = ""
+    reason: Fact | None = None
+
+    @property
+    def said(self) -> Fact:
+        """What is said of these calls."""
+        module = self.module or fact("operator.outside_modules")
+        place = fact("operator.place", module=module, direction=self.direction)
+        operator, reason = self.operator, self.reason
+        if self.failed:
+            return fact(
+                "operator.wrong_in_calls",
+                operator=operator,
+                place=place,
+                failed=self.failed,
+                tested=self.passed + self.failed,
+                reason=reason,
+            )
+        if not self.passed:
+            return fact("operator.untested_in", operator=operator, place=place, reason=reason)
+        return fact("operator.right_in_calls", operator=operator, place=place, passed=self.passed)
 
     @property
     def sentence(self) -> str:
-        """The row in words."""
-        where = f"{self.module or 'outside modules'} ({self.direction})"
-        if self.failed:
-            share = f"{self.failed} of {self.passed + self.failed} calls"
-            return f"{self.operator} in {where} is wrong in {share}: {self.reason}."
-        if not self.passed:
-            return f"{self.operator} in {where} was not tested: {self.reason}."
-        return f"{self.operator} in {where} is right to rounding in all {self.passed} calls."
+        """The same in words."""
+        return tell(self.said)
 
 
 class Results:

@@ -6,40 +6,73 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from math import isfinite
 from pathlib import Path
 from typing import Any, Protocol
 
 from msprobe_builder.base.spreadsheet import harmless
+from msprobe_builder.facts.fact import Fact, fact, plain
+from msprobe_builder.facts.wording import ENGLISH, tell
+
+_STATUSES = {
+    "passed": fact("operator.passed"),
+    "failed": fact("operator.failed"),
+    "not tested": fact("operator.not_tested"),
+    "steady": fact("operator.steady_status"),
+    "amplifies": fact("operator.amplifies_status"),
+    "expected": fact("operator.expected"),
+    "device": fact("operator.device"),
+}
 
 
 class Row(Protocol):
-    """A dataclass with a sentence."""
+    """A dataclass of which something is said."""
 
     @property
-    def sentence(self) -> str: ...
+    def said(self) -> Fact: ...
 
 
 def write_rows(rows: Sequence[Any], kind: type, stem: Path) -> list[Path]:
-    """Write ``stem``.csv and ``stem``.json; texts that a spreadsheet would compute stay texts."""
+    """Write ``stem``.csv and ``stem``.json; texts that a spreadsheet would compute stay texts.
+
+    The table is in the language spoken, the JSON in English with the facts beside it.
+    """
     stem.parent.mkdir(parents=True, exist_ok=True)
     table, text = stem.with_suffix(".csv"), stem.with_suffix(".json")
     with table.open("w", encoding="utf-8-sig", errors="backslashreplace", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow([*(field.name for field in fields(kind)), "sentence"])
         for row in rows:
-            values = [*asdict(row).values(), row.sentence]
+            values = (*_values(row, kind, None).values(), tell(row.said))
             writer.writerow(map(harmless, values))
-    content = [_finite(asdict(row)) | {"sentence": row.sentence} for row in rows]
+    content = [
+        _finite(_values(row, kind, ENGLISH))
+        | {"sentence": tell(row.said, ENGLISH), "facts": plain([row.said])}
+        for row in rows
+    ]
     text.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return [table, text]
 
 
-def counted(values: Sequence[str]) -> str:
+def counted(values: Sequence[str]) -> list[Fact]:
     """``3 failed, 120 passed``: how often each value occurs."""
     counts = Counter(values)
-    return ", ".join(f"{count:,} {value}" for value, count in sorted(counts.items()))
+    return [
+        fact("operator.status_count", count=count, status=status_fact(value))
+        for value, count in sorted(counts.items())
+    ]
+
+
+def status_fact(status: str) -> Fact:
+    """What a status is called."""
+    return _STATUSES[status]
+
+
+def _values(row: Row, kind: type, language: str | None) -> dict[str, Any]:
+    """The fields of a row, with a text in place of what is said."""
+    found = {field.name: getattr(row, field.name) for field in fields(kind)}
+    return found | {"reason": tell(found["reason"] or "", language)}
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch._C import DispatchKey
 from torch._ops import OpOverload
 
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.operators.operator import Kind
 from msprobe_operators.call.arguments import map_tensors
 from msprobe_operators.call.operator import row_of
@@ -29,8 +30,8 @@ class Rerun:
     """What running a call again gave: a result, or why there is none."""
 
     result: Any = None
-    reason: str | None = None
-    note: str | None = None  # how it was run, when not as asked for
+    reason: Fact | None = None
+    note: Fact | None = None  # how it was run, when not as asked for
 
 
 def run_again(
@@ -46,7 +47,7 @@ def run_again(
     if reference == "decomposition":
         function = other_kernel(operator)
         if function is None:
-            return Rerun(reason="it has no decomposition")
+            return Rerun(reason=fact("operator.no_decomposition"))
         return attempt(function, *in_float64(operator, args, kwargs))
     if reference == "float64":
         return attempt(operator, *in_float64(operator, args, kwargs))
@@ -57,7 +58,7 @@ def run_again(
     upcast = attempt(
         operator, map_tensors(here[0], _float32), _wider(operator, here[1], torch.float32)
     )
-    note = f"{found.reason}; converted to float32"
+    note = fact("operator.converted", error=found.reason)
     return Rerun(upcast.result, upcast.reason, note)
 
 
@@ -67,7 +68,8 @@ def attempt(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
         with torch.no_grad(), random_state_kept():
             return Rerun(function(*args, **kwargs))
     except Exception as error:  # a kernel may raise anything; training must go on
-        return Rerun(reason=" ".join(str(error).split())[:300] or type(error).__name__)
+        text = " ".join(str(error).split())[:300] or type(error).__name__
+        return Rerun(reason=fact("operator.error", error=text))
 
 
 @contextmanager
@@ -146,5 +148,6 @@ def _wider(operator: OpOverload, value: Any, dtype: torch.dtype = torch.float64)
     return value
 
 
-def _lacks_half(reason: str) -> bool:
-    return "not implemented for" in reason and ("Half" in reason or "BFloat16" in reason)
+def _lacks_half(reason: Fact) -> bool:
+    error = str(reason["error"])
+    return "not implemented for" in error and ("Half" in error or "BFloat16" in error)

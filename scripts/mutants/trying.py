@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -56,21 +57,23 @@ def prepare() -> None:
             importlib.import_module(name)
 
 
-def chosen_tests(
-    times: Mapping[str, tuple[float, Sequence[str]]], place: str, limit: float
-) -> list[str]:
-    """The tests that reach a place, the quickest first, as many as ``limit`` seconds allow.
+def chosen_tests(times: Mapping[str, float], limit: float, fails: Collection[str]) -> list[str]:
+    """As many tests as ``limit`` seconds allow, quick ones and those of many kinds first.
 
-    ``place`` is ``file::function``, or a file: all tests that reach anything there.
+    Not those that fail anyway: ``fails`` are tests, or files of them.
     """
-    reaching = sorted(
-        (seconds, test)
-        for test, (seconds, reached) in times.items()
-        if any(one == place or one.startswith(f"{place}::") for one in reached)
-    )
+    turns: Counter[str] = Counter()
+    waiting = []
+    for seconds, test in sorted((seconds, test) for test, seconds in times.items()):
+        if test not in fails and test.partition("::")[0] not in fails:
+            function, _, parameters = test.partition("[")
+            # Of recorded cases each folder is a kind.
+            kind = f"{function}[{parameters.rpartition('/')[0]}"
+            turns[kind] += 1  # the tenth of a kind shows a tenth of what the first does
+            waiting.append((seconds * turns[kind], seconds, test))
     chosen: list[str] = []
     spent = 0.0
-    for seconds, test in reaching:
+    for _, seconds, test in sorted(waiting):
         spent += seconds
         if chosen and spent > limit:
             break
@@ -121,15 +124,13 @@ class Names:
         self._target.write_text("\n".join(one.nodeid for one in items), encoding="utf-8")
 
 
-def collected(tree: Path, tests: Iterable[str], log: Path) -> set[str]:
-    """Which of the tests are there, in files that can be imported."""
-    files = dict.fromkeys(test.partition("::")[0] for test in tests)
+def collected(tree: Path, paths: Sequence[str], log: Path) -> list[str]:
+    """The tests in some files and folders, of those that can be imported."""
     target = log.with_suffix(".names")
     options = [*OPTIONS, "--collect-only", "--continue-on-collection-errors"]
     options.remove("-x")
-    options += [one for one in files if (tree / one).exists()]
-    run_pytest(tree, options, [Names(target)], log)
-    return set(target.read_text(encoding="utf-8").splitlines())
+    run_pytest(tree, [*options, *paths], [Names(target)], log)
+    return target.read_text(encoding="utf-8").splitlines()
 
 
 def outcome(tree: Path, tests: Sequence[str], seconds: float, log: Path) -> tuple[str, str]:

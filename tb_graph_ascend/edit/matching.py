@@ -9,6 +9,7 @@ from msprobe_builder.database.read.edits import read_edit_state
 from msprobe_builder.database.read.groups import members_with
 from msprobe_builder.database.read.names import read_names
 from msprobe_builder.database.read.nodes import NodeState, read_node_states
+from msprobe_builder.facts.fact import encode
 from msprobe_builder.match.match_file import parse_match_file
 from msprobe_builder.rematch.edits import (
     CONFIRM,
@@ -106,7 +107,7 @@ def import_file(
             matched=one.matched,
             present=one.present,
             turned=one.turned,
-            problem=one.problem,
+            problem="" if one.problem is None else encode(one.problem),
         )
     _finish(edits, pairs, report)
 

@@ -12,6 +12,7 @@ from msprobe_builder.database.open import reading
 from msprobe_builder.database.problems import damaged, file_error
 from msprobe_builder.database.recover import recovered
 from msprobe_builder.database.verify import findings
+from msprobe_builder.facts.wording import ENGLISH, tell
 from msprobe_builder.files.problems import FileError
 from tb_graph_ascend.limits import BUSY_SECONDS, QUERY_SECONDS
 from tb_graph_ascend.problems import problem_of
@@ -54,8 +55,9 @@ def blame(file: DatabaseFile, error: Exception) -> None:
     except (FileError, OSError) as trouble:
         raise problem_of(in_words(file, trouble)) from error
     if found is not None:
-        _log.warning("Could not answer for %s, which is damaged: %s", file.path, found)
-        raise problem_of(damaged(file.name, found.rstrip("."))) from error
+        said = tell(found, ENGLISH)
+        _log.warning("Could not answer for %s, which is damaged: %s", file.path, said)
+        raise problem_of(damaged(file.name, said.rstrip("."))) from error
 
 
 def in_words(file: DatabaseFile, error: FileError | OSError) -> FileError:

@@ -18,10 +18,17 @@ from msprobe_builder.database.file import DatabaseFile
 from msprobe_builder.database.read.graphs import BENCH, NPU, last_inside
 from msprobe_builder.database.read.search import MAX_PAGE, search
 from msprobe_builder.database.read.tree import of_micro_step
+from msprobe_builder.facts.wording import speaking
 from msprobe_builder.tables.selection import Key, places_of, write_selection
 from tb_graph_ascend.files.database import open_database
 from tb_graph_ascend.http.answers import refuse
-from tb_graph_ascend.http.parameters import read_choice, read_number, read_search, read_side
+from tb_graph_ascend.http.parameters import (
+    read_choice,
+    read_language,
+    read_number,
+    read_search,
+    read_side,
+)
 from tb_graph_ascend.http.responses import METHODS, SECURITY_HEADERS
 from tb_graph_ascend.problems import ProblemError, cannot_show, internal_error
 from tb_graph_ascend.query.expressions import matching
@@ -50,7 +57,7 @@ def download_table(request: Request, find_file: Callable[[Request], DatabaseFile
         form = read_choice(request, "form", tuple(FORMS), "xlsx")
         selection = read_choice(request, "of", SELECTIONS, "graph")
         file = find_file(request)
-        with open_database(file) as connection:
+        with open_database(file) as connection, speaking(read_language(request)):
             wanted = _WANTED[selection](connection, request)
             return _written(connection, wanted, form)
     except ProblemError as error:

@@ -18,6 +18,7 @@ from msprobe_builder.database.read.search import (
     TEXT_CONDITIONS,
     Search,
 )
+from msprobe_builder.facts.wording import ENGLISH, LANGUAGES
 from tb_graph_ascend.limits import MAX_NUMBER
 from tb_graph_ascend.problems import ProblemError, bad_request
 
@@ -68,6 +69,11 @@ def read_choice(request: Request, name: str, choices: tuple[str, ...], otherwise
     if value not in choices:
         raise _bad(name, value, f"Leave it out or give one of: {', '.join(choices)}.")
     return value
+
+
+def read_language(request: Request) -> str:
+    """The language of a file to download, English when it is left out."""
+    return read_choice(request, "language", LANGUAGES, ENGLISH)
 
 
 def read_search(request: Request, offset: int | None = None, limit: int | None = None) -> Search:

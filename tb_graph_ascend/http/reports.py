@@ -11,8 +11,10 @@ from werkzeug.wrappers import Request, Response
 from msprobe_builder.database.file import DatabaseFile
 from msprobe_builder.export.report_content import read_report
 from msprobe_builder.export.report_page import page
+from msprobe_builder.facts.wording import speaking
 from tb_graph_ascend.files.database import open_database
 from tb_graph_ascend.http.answers import refuse
+from tb_graph_ascend.http.parameters import read_language
 from tb_graph_ascend.http.responses import METHODS, SECURITY_HEADERS
 from tb_graph_ascend.problems import ProblemError, internal_error
 
@@ -32,7 +34,7 @@ def download_report(request: Request, find_file: Callable[[Request], DatabaseFil
                 "Use GET.",
             )
         file = find_file(request)
-        with open_database(file) as connection:
+        with open_database(file) as connection, speaking(read_language(request)):
             text = page(file.name.rpartition("/")[2], read_report(connection, _NODES))
     except ProblemError as error:
         return refuse(request, error, METHODS)

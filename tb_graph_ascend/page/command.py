@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 
 from msprobe_builder.command.frame import EXIT_OK, whole_number
+from msprobe_builder.command.output import print_lines
+from msprobe_builder.facts.wording import tell
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,5 +45,6 @@ def run(options: argparse.Namespace) -> int:
     steps, ranks = (
         None if given is None else frozenset(given) for given in (options.step, options.rank)
     )
-    print(write_page(options.database, options.output, steps, ranks, options.size * 10**6))
+    written = write_page(options.database, options.output, steps, ranks, options.size * 10**6)
+    print_lines([tell(written)])
     return EXIT_OK

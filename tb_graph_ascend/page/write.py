@@ -22,6 +22,7 @@ from msprobe_builder.database.read.measures import read_measures
 from msprobe_builder.database.read.skeleton import read_skeleton
 from msprobe_builder.database.read.summary import read_summary
 from msprobe_builder.database.read.values import read_norms
+from msprobe_builder.facts.fact import Fact, fact
 from tb_graph_ascend.encode.answers import encode_file, encode_groups
 from tb_graph_ascend.encode.measures import encode_measures
 from tb_graph_ascend.encode.skeleton import encode_skeleton
@@ -50,8 +51,8 @@ _PAGE = """<!doctype html>
 """
 
 
-def write_page(database: Path, output: Path, steps: Chosen, ranks: Chosen, most: int) -> str:
-    """Write the page for the chosen steps and ranks, None for all; a sentence on what it holds.
+def write_page(database: Path, output: Path, steps: Chosen, ranks: Chosen, most: int) -> Fact:
+    """Write the page for the chosen steps and ranks, None for all; returns what it holds.
 
     Args:
         database: a .vis.db file
@@ -88,7 +89,7 @@ def write_page(database: Path, output: Path, steps: Chosen, ranks: Chosen, most:
         )
     with written(output) as stream:
         stream.write(text)
-    return page.sentence(output, len(text))
+    return page.said(output, len(text))
 
 
 class _Content:
@@ -164,14 +165,18 @@ class _Content:
                 block = pb.PageBlock(nodes=part).SerializeToString()
                 yield f"{name}/{part[0].index}", block
 
-    def sentence(self, output: Path, size: int) -> str:
+    def said(self, output: Path, size: int) -> Fact:
         """What the page holds, for the user."""
         note = self._note
-        left_out = note.tensors_left_out
-        nodes = f", without the tensors of {left_out:,} nodes in order" if left_out else ""
-        is_one = note.graphs_of == 1
-        graphs = "the graph" if is_one else f"{note.graphs} of {note.graphs_of} graphs"
-        return f"{output} holds {graphs}{nodes}: {size / 1e6:.1f} MB."
+        graphs = fact("page.the_graph")
+        if note.graphs_of != 1:
+            graphs = fact("page.some_graphs", graphs=note.graphs, total=note.graphs_of)
+        nodes = note.tensors_left_out
+        left_out = fact("page.left_out", nodes=nodes) if nodes else None
+        size_text = f"{size / 1e6:.1f}"
+        return fact(
+            "page.holds", file=str(output), graphs=graphs, left_out=left_out, size=size_text
+        )
 
 
 def _page(title: str, program: str, content: _Content) -> bytes:

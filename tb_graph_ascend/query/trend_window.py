@@ -59,8 +59,8 @@ def read_columns(
     found = read_window(connection, window.statistic, window.targets, window.ranks, steps)
     if other is not None:
         names = [(axes.kinds[one], axes.names[one]) for one in window.targets]
-        theirs = find_targets(other, names)
-        found = _minus(found, _of_other(other, theirs, window, steps), window.difference)
+        others = find_targets(other, names)
+        found = _minus(found, _of_other(other, others, window, steps), window.difference)
     return _binned(steps, found, window.columns)
 
 

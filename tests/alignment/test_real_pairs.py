@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.alignment.respell import Change, recording, without_calls, without_statistics
-from tests.alignment.score import misses, partners
+from tests.alignment.score import misses, partners, said
+from tests.cases import by_turns
 from tests.conftest import PAIR_ARCHIVES
 
 PAIRS = (
@@ -29,13 +30,15 @@ KINDS: dict[str, Change] = {
     "pairs without statistics": without_statistics,
     "pairs of modules alone": without_calls,
 }
+# Nobody has told who belongs to whom.
+UNKNOWN = ("distilbert", "gan", "loops", "mobilenet", "resnet", "towers", "unet")
 # Of the layers that one of them has more nothing but numbers tells which it is.
-UNTOLD = {("pairs without statistics", "layers_mid")}
+UNTOLD = {("layers_mid", "pairs without statistics")}
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"),
-    [(kind, name) for kind in KINDS for name in PAIRS if (kind, name) not in UNTOLD],
+    ("name", "kind"),
+    [one for one in by_turns(PAIRS, list(KINDS)) if one.values not in UNTOLD],
 )
 def test_pair(pairs: Path, kind: str, name: str) -> None:
     """All find their partner, but for what misses.yaml counts; none takes another's."""
@@ -55,6 +58,19 @@ def test_pair(pairs: Path, kind: str, name: str) -> None:
     most = misses(kind).get(name, (0, 0))
     assert len(alone) <= most[0], alone[:10]
     assert len(wrong) <= most[1], wrong[:10]
+
+
+@pytest.mark.parametrize("name", [one for one in (*PAIRS, *UNKNOWN) if one != "layers_mid"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_which_side_is_which_does_not_matter(pairs: Path, kind: str, name: str) -> None:
+    """Exchanged, the sides have the same pairs for the same reasons, and as surely.
+
+    But for what misses.yaml counts.
+    """
+    npu, bench = (KINDS[kind](recording(rank(pairs / name / side))) for side in ("npu", "bench"))
+    here, there = npu.source(), bench.source()
+    apart = said(here, there) ^ said(there, here, is_turned=True)
+    assert len(apart) <= misses("exchanged")[kind].get(name, 0), sorted(map(str, apart))[:10]
 
 
 def test_mindspore_against_pytorch(pairs: Path) -> None:

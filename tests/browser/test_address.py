@@ -121,7 +121,7 @@ def test_back_and_forward_walk_through_nodes(
 def test_a_walk_with_the_arrows_is_one_step_back(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(demo_database.parent), in_tab=True)
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
     select_node(frame, SOFTMAX)
     canvas(frame).focus()
     for _ in range(5):
@@ -134,7 +134,7 @@ def test_a_walk_with_the_arrows_is_one_step_back(
 def test_back_and_forward_walk_through_pages_and_ranks(
     page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_page(page, tensorboard_server(ddp_database.parent), in_tab=True)
+    frame = open_page(page, tensorboard_server(ddp_database.parent))
     frame.locator("ga-overview").wait_for()
     frame.locator("ga-overview button[data-step='1'][data-rank='2']").first.click()
     frame.wait_for_function(f"{SHOWS_GRAPHS} && {VIEW}.rank === 2")
@@ -243,7 +243,7 @@ def test_what_does_not_fit_is_said_once_and_the_rest_is_shown(
     said: str,
 ) -> None:
     fragment = PREFIX + parameters.replace("&", "&p.graph_ascend.")
-    frame = open_viewer(page, tensorboard_server(demo_database.parent), fragment, in_tab=True)
+    frame = open_viewer(page, tensorboard_server(demo_database.parent), fragment)
     notice = frame.locator("ga-notice")
     expect(notice).to_contain_text(said)
     assert scene(frame, NPU)
@@ -265,7 +265,6 @@ def test_a_link_to_a_file_that_is_gone_shows_no_other_under_its_name(
         page,
         tensorboard_server(demo_database.parent),
         f"{PREFIX}file=runs%2Fgone.vis.db",
-        in_tab=True,
     )
     message = frame.locator("ga-message")
     expect(message).to_contain_text("runs/gone.vis.db")
@@ -319,7 +318,7 @@ def test_a_link_stays_short_however_much_is_unfolded(
 def test_reload_keeps_the_filter_and_how_sides_are_shown(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(demo_database.parent), in_tab=True)
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
     frame.click("ga-view-tools #sync")
     frame.fill("ga-search input", "softmax")
     frame.get_by_role("button", name="View", exact=True).click()

@@ -17,7 +17,7 @@ CORNER = """document.querySelector('ga-app').shadowRoot.querySelector('ga-hierar
 def test_switches_to_chinese_without_reload_and_remembers_it(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(demo_database.parent), in_tab=True)
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
     select_node(frame, "Tensor.pow.4.forward")
     expect(frame.locator("ga-verdict-line .sentence")).to_contain_text("The inputs agree")
     frame.evaluate("window.mark = 'same page'")
@@ -41,7 +41,7 @@ def test_begins_in_the_language_of_the_browser(
 ) -> None:
     context = browser.new_context(locale="zh-CN")
     page = context.new_page()
-    frame = open_viewer(page, tensorboard_server(demo_database.parent), in_tab=True)
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
 
     expect(frame.locator("ga-hierarchy .side").first).to_contain_text("调试侧")
     context.close()
@@ -74,7 +74,7 @@ def test_follows_the_dark_mode_of_tensorboard_and_can_be_told_otherwise(
 def test_helps_with_its_keys(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(demo_database.parent), in_tab=True)
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
 
     frame.click("ga-toolbar #help")
     expect(frame.get_by_role("dialog")).to_contain_text("Keys and gestures")
@@ -87,7 +87,7 @@ def test_helps_with_its_keys(
 def test_forced_colours_keep_the_marks_of_grades(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(demo_database.parent), in_tab=True)
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
     page.emulate_media(forced_colors="active", reduced_motion="reduce")
     severe = frame.locator("ga-legend button", has_text="Severe").locator(".bars")
     expect(severe).to_have_css("forced-color-adjust", "none")

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.viewer import canvas, open_page, wait_for_details
+from tests.cases import REPEATED, tried_first
 from tests.conftest import BuildDatabase, StartTensorBoard
 
 OVERVIEW = "#graph_ascend&p.graph_ascend.page=overview"
@@ -65,7 +66,7 @@ def test_one_click_leads_from_the_overview_to_the_culprit_and_one_key_back(
     wait_for_details(frame, PLANTED[kind])
 
 
-@pytest.mark.parametrize("kind", PLANTED)
+@pytest.mark.parametrize("kind", tried_first(PLANTED, 2, REPEATED))
 def test_the_keyboard_alone_leads_from_a_fresh_overview_to_the_culprit_and_its_tensors(
     page: Page,
     planted_databases: dict[str, Path],
@@ -84,7 +85,7 @@ def test_the_keyboard_alone_leads_from_a_fresh_overview_to_the_culprit_and_its_t
     assert len(keys) <= MOST_KEYS
 
 
-@pytest.mark.parametrize("kind", PLANTED)
+@pytest.mark.parametrize("kind", tried_first(reversed(PLANTED), 2, REPEATED))
 def test_a_fresh_page_can_be_walked_by_keys_to_the_culprit_from_anywhere(
     page: Page,
     planted_databases: dict[str, Path],

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,8 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
+from tests.processes import COPIES
+
 
 def run_in_two(work: Callable[..., None], *arguments: Any) -> None:
     """``work(rank, *arguments)`` in both; an exception in one fails the caller."""
@@ -23,12 +24,13 @@ def run_in_two(work: Callable[..., None], *arguments: Any) -> None:
 
 def run_in(world: int, work: Callable[..., None], *arguments: Any) -> None:
     """``work(rank, *arguments)`` in ``world`` processes; an exception in one fails the caller."""
-    # They are copies of a process that has loaded torch, which takes longer than most work here.
-    multiprocessing.set_forkserver_preload(["torch.distributed", "torch._dynamo", __name__])
     with tempfile.TemporaryDirectory() as folder:
         meeting = str(Path(folder) / "meeting")
         mp.start_processes(  # type: ignore[attr-defined]
-            _enter, (world, work, meeting, arguments), nprocs=world, start_method="forkserver"
+            _enter,
+            (world, work, meeting, arguments),
+            nprocs=world,
+            start_method=COPIES.get_start_method(),
         )
 
 

@@ -8,11 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-import os
 import re
-import subprocess
-import sys
-import textwrap
 import types
 from pathlib import Path
 from typing import Any
@@ -26,6 +22,7 @@ from msprobe_collector import CollectorError, PrecisionDebugger
 from msprobe_collector.compat import module_dump, module_dump_end
 from msprobe_collector.config.settings import parse_config
 from tests.collector.recording import read_dump, record, tensors
+from tests.processes import run_program
 
 # With a section for each tool that reads the same file.
 CONFIGURATION: dict[str, Any] = {
@@ -50,8 +47,8 @@ CONFIGURATION: dict[str, Any] = {
 
 def test_a_whole_script_changes_nothing_but_its_import(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIGURATION))
-    script = tmp_path / "train.py"
-    script.write_text(
+    answer = run_program(
+        tmp_path,
         """
 import torch
 from msprobe_collector.compat import PrecisionDebugger, seed_all
@@ -64,16 +61,9 @@ for _ in range(2):
     loss.backward()
     debugger.forward_backward_dump_end()
     debugger.step()
-"""
+""",
     )
-    answer = subprocess.run(
-        [sys.executable, script.name],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
-    )
+    assert answer.returncode == 0, answer.stderr
     lines = answer.stderr.splitlines()
     assert all(line.startswith("msprobe_collector: ") for line in lines), answer.stderr
     for name in ("precision", "seed", "run_ut", "free_benchmark"):
@@ -258,22 +248,19 @@ def test_an_estimate_counts_and_writes_nothing(
 
 
 def test_a_script_without_dropout_is_recorded(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(
-        textwrap.dedent(
-            """
-            import torch
-            from msprobe_collector.compat import PrecisionDebugger, seed_all
+    answer = run_program(
+        tmp_path,
+        """
+        import torch
+        from msprobe_collector.compat import PrecisionDebugger, seed_all
 
-            seed_all(1, mode=True, rm_dropout=True, is_enhanced=True)
-            model = torch.nn.Sequential(torch.nn.Dropout(0.9), torch.nn.Dropout2d())
-            debugger = PrecisionDebugger(dump_path="dump", level="mix")
-            with debugger.start(model):
-                assert model(torch.full((1, 2, 3), 7.0)).min() == 7
-            """
-        )
+        seed_all(1, mode=True, rm_dropout=True, is_enhanced=True)
+        model = torch.nn.Sequential(torch.nn.Dropout(0.9), torch.nn.Dropout2d())
+        debugger = PrecisionDebugger(dump_path="dump", level="mix")
+        with debugger.start(model):
+            assert model(torch.full((1, 2, 3), 7.0)).min() == 7
+        """,
     )
-    command = [sys.executable, "train.py"]
-    answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert not answer.returncode, answer.stderr
     assert "not recorded" not in answer.stderr
     assert answer.stderr.count("is_enhanced has no effect here") == 1

@@ -7,10 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
-import sys
-import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 from msprobe_collector import PrecisionDebugger
 from tests.collector.recording import read_dump, record, saved_tensor, write_config
 from tests.collector.versions import needs_torch
+from tests.processes import run_program
 
 
 def net() -> nn.Sequential:
@@ -276,26 +273,13 @@ def test_gradients_that_come_after_stop_are_recorded(tmp_path: Path) -> None:
         assert {name for name in data if "backward" in name or "grad" in name} == wanted
 
 
-def run_script(path: Path, text: str) -> subprocess.CompletedProcess[str]:
-    script = path / "training.py"
-    script.write_text(textwrap.dedent(text))
-    return subprocess.run(
-        [sys.executable, str(script)],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-
-
 @pytest.mark.parametrize("task", ["statistics", "tensor", "files"])
 def test_a_full_disk_ends_the_recording_and_nothing_else(task: str, tmp_path: Path) -> None:
     """A limit on the size of files stands for the disk: writing fails half-way."""
     layout = {"layout": "files"} if task == "files" else {}
     task = "tensor" if task == "files" else task
     config = write_config(tmp_path, task=task, tensor=layout)
-    answer = run_script(
+    answer = run_program(
         tmp_path,
         f"""
         import logging, resource, signal, torch
@@ -334,7 +318,7 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(task: str, tmp_path: Pa
 
 
 def test_a_forked_child_ends_while_files_are_pending(tmp_path: Path) -> None:
-    answer = run_script(
+    answer = run_program(
         tmp_path,
         f"""
         import os, sys, torch
@@ -368,7 +352,7 @@ def test_a_forked_child_ends_while_files_are_pending(tmp_path: Path) -> None:
 def test_two_threads_train_a_model_each(task: str, tmp_path: Path) -> None:
     """One may be freeing its gradients while the backward pass of the other begins or ends."""
     config = write_config(tmp_path, task=task, level="L0")
-    answer = run_script(
+    answer = run_program(
         tmp_path,
         f"""
         import torch

@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from torch.utils.checkpoint import checkpoint
 from tests.collector.models import WIDTH, GatedMLP, tokens
 from tests.collector.recording import read_dump, record
 from tests.collector.versions import needs_torch
+from tests.processes import run_program
 
 
 class Recomputing(nn.Module):
@@ -178,11 +177,7 @@ for number in range(5000):
 
 
 def test_a_killed_run_keeps_what_was_recorded(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path)], env=environment, check=False
-    )
-    assert done.returncode == -signal.SIGKILL
+    assert run_program(tmp_path, KILLED, str(tmp_path)).returncode == -signal.SIGKILL
     dump = read_dump(tmp_path / "step0" / "rank")
     calls = dump.names("Module.0.Linear.forward")
     assert 300 < len(calls) <= 1501
@@ -206,8 +201,7 @@ debugger.close()
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_worker_records_nothing(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    subprocess.run([sys.executable, "-c", FORKED, str(tmp_path)], env=environment, check=True)
+    assert run_program(tmp_path, FORKED, str(tmp_path)).returncode == 0
     text = (tmp_path / "step0" / "rank" / "dump.json").read_text()
     assert list(json.loads(text)["data"]) == ["Torch.ones.0.forward", "Torch.zeros.0.forward"]
 

@@ -5,12 +5,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +25,14 @@ from msprobe_builder.sketch.layout import NAME, PLACE, ROW
 from msprobe_collector import PrecisionDebugger
 from msprobe_collector.config.settings import parse_config
 from msprobe_collector.errors import CollectorError
+from msprobe_collector.record.array_sketches import ArraySketches
 from msprobe_collector.record.sketches import Sketches
 from msprobe_collector.unseen import unseen
+from tests.cases import tried_first
 from tests.collector.models import MODELS
 from tests.collector.recording import Dump, read_dump, record, saved_tensor, tensors, write_config
 from tests.collector.truth.trainings import TRAININGS
+from tests.processes import run_program
 
 SKETCH = {"summary_mode": "sketch"}
 FILES = ("dump.json", "construct.json")  # when stacks are written depends on the clock
@@ -96,19 +97,15 @@ def trained(
     return [read_dump(folder) for folder in folders], [p.detach() for p in net.parameters()]
 
 
-@pytest.mark.parametrize(
-    ("model", "training"),
-    [
-        ("llama", "mixed precision"),
-        ("resnet", "accumulation"),
-        *(
-            pytest.param(model, training, marks=pytest.mark.slow)
-            for model in ("llama", "mixtral", "resnet")
-            for training in TRAININGS
-            if (model, training) != ("mixtral", "mixed precision")
-        ),
-    ],
-)
+SKETCHED = [
+    *(("resnet", "accumulation"), ("vit", "mixed precision")),
+    *product(("llama", "mixtral"), ("plain", "accumulation", "fused optimizer")),
+    *(("llama", "mixed precision"), ("resnet", "mixed precision"), ("resnet", "plain")),
+    ("resnet", "fused optimizer"),
+]
+
+
+@pytest.mark.parametrize(("model", "training"), tried_first(SKETCHED, 2))
 def test_each_sketch_is_that_of_the_tensor(model: str, training: str, tmp_path: Path) -> None:
     configs: dict[str, dict[str, Any]] = {
         "s": {"statistics": SKETCH},
@@ -240,9 +237,7 @@ for number in range(100_000):
 
 def test_a_killed_run_keeps_the_sketches_of_its_records(tmp_path: Path) -> None:
     config = write_config(tmp_path, statistics=SKETCH)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    done = subprocess.run([sys.executable, "-c", KILLED, str(config)], env=environment, check=False)
-    assert done.returncode == -signal.SIGKILL
+    assert run_program(tmp_path, KILLED, str(config)).returncode == -signal.SIGKILL
     dump = read_dump(tmp_path / "dump" / "step0" / "rank")
     _, rows = read(dump)
     numbers = {name: number for number, name in enumerate(dump.data)}
@@ -320,3 +315,18 @@ def test_a_step_goes_on_numbering_and_the_next_begins_at_zero(tmp_path: Path) ->
         _, rows = read(dump)
         inputs = [rows[n, Place.INPUT, 0]["numbers"][0] for n in range(len(dump.data))]
         assert inputs == wanted
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.bool])
+@pytest.mark.parametrize("shape", [(), (7,), (64, 33), (3, 130, 70)])
+def test_arrays_have_the_sketch_of_tensors(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    """What MindSpore records meets what torch does."""
+    torch.manual_seed(3)
+    tensor = (10 * torch.randn(shape)).to(dtype)
+    arrays, tensors = ArraySketches(), Sketches()
+    assert arrays.add(tensor.numpy()) == arrays.add(tensor.numpy().copy()) == 0
+    with unseen():
+        tensors.add(tensor, None)
+    [own], [other] = arrays.take(), tensors.take()
+    size = np.linalg.norm(as_array(tensor))
+    np.testing.assert_allclose(own["numbers"], other["numbers"], rtol=0, atol=2e-6 * float(size))

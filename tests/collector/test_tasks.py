@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from msprobe_collector import PrecisionDebugger
+from tests.cases import by_turns
 from tests.collector.models import MODELS, Decoder, loss_of
 from tests.collector.recording import record, saved_tensor, tensors, write_config
 
@@ -54,8 +55,7 @@ def test_checksums_are_those_of_the_bytes(dtype: torch.dtype, tmp_path: Path) ->
     assert dump.data["Tensor.t.0.forward"]["output"][0]["md5"] == f"{number:08x}"
 
 
-@pytest.mark.parametrize("layout", ["one_file", "files"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "layout"), by_turns(MODELS, ["one_file", "files"]))
 def test_saved_tensors_are_what_the_statistics_say(name: str, layout: str, tmp_path: Path) -> None:
     build, data = MODELS[name]
     model = build()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.database.verify import verify
 from msprobe_builder.dump.read import read_dump
+from msprobe_builder.facts.fact import encode
 from msprobe_builder.graph.tree import build_tree
 from msprobe_builder.importers.reference_rows import read_reference
 from msprobe_builder.match.match_file import parse_match_file
@@ -65,7 +65,7 @@ def database(content: bytes, folder: Path) -> None:
     """A .vis.db: opened, and all of it looked at."""
     (folder / "a.vis.db").write_bytes(content)
     for finding in verify(folder / "a.vis.db"):
-        json.dumps(finding)
+        encode(finding)
 
 
 def reference(content: bytes, folder: Path) -> None:

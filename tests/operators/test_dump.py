@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from msprobe_builder import BuildConfig, build
+from msprobe_builder.facts.fact import Fact, decode, has_code, within
+from msprobe_builder.facts.wording import tell
 from msprobe_collector import PrecisionDebugger
 from msprobe_operators.command import main
 from msprobe_operators.dump.calls import RecordedCall, function_of
@@ -88,12 +90,20 @@ def test_findings_stand_beside_their_nodes(recorded: Path, tmp_path: Path) -> No
     database = build(BuildConfig(dump), tmp_path / "built").path
     command = ["check", str(dump), "-o", str(tmp_path / "out"), "--database", str(database)]
     assert main(command) == 0
+    query = "SELECT name, {} FROM operator_check JOIN node_name USING (node_id)"
     with closing(sqlite3.connect(database)) as connection:
-        found = connection.execute(
-            "SELECT name, status, compared FROM operator_check JOIN node_name USING (node_id)"
-        ).fetchall()
+        found = connection.execute(query.format("status, compared")).fetchall()
     assert ("Functional.silu.0.forward", "passed", "recorded") in found
     assert ("Torch.rsqrt.0.forward", "passed", "recorded") in found
+    file = dump / "dump_tensor_data" / "Functional.silu.0.forward.input.0.pt"
+    file.write_bytes(file.read_bytes()[:100])
+    assert main([*command, "-o", str(tmp_path / "again")]) == 1
+    with closing(sqlite3.connect(database)) as connection:
+        reasons = dict(connection.execute(query.format("reason")).fetchall())
+    [unread] = decode(reasons["Functional.silu.0.forward"])
+    assert unread.code == "operator.unreadable"
+    assert has_code(within(unread), "file.error")
+    assert reasons["Torch.rsqrt.0.forward"] == ""
 
 
 def test_a_file_that_findings_cannot_go_to_is_named_before_anything_is_run(
@@ -162,7 +172,8 @@ def test_what_cannot_be_run_is_not_run(name: str, arguments: list[Any], why: str
     call = RecordedCall(name, {"input_args": arguments, "input_kwargs": {}, "output": []}, None)
     [row] = check_recorded(call, CheckOptions(Source(None)))
     assert row.status == "not tested"
-    assert why in row.reason
+    assert row.reason is not None
+    assert why in tell(row.reason)
 
 
 def test_a_dump_of_which_nothing_can_be_run_says_why(
@@ -185,8 +196,19 @@ def test_a_dump_with_tensors_that_cannot_be_read_does_not_end_well(
         file.write_bytes(file.read_bytes()[:100])
     assert main(["check", str(dump), "-o", str(tmp_path / "out")]) == 1
     said = capsys.readouterr().out
-    assert "silu.0.forward was not tested: its recorded tensors cannot be read: " in said
+    first = "Functional.silu.0.forward.input.0.pt"
+    assert f"its recorded tensors cannot be read: {first}: RuntimeError" in said
     assert "2 not tested, 2 passed" in said
+    rows = (tmp_path / "out" / "operator_check.csv").read_text("utf-8")
+    assert "Functional.softmax.0.forward is right to rounding." in rows
+    assert main(["check", str(dump), "-o", str(tmp_path / "out"), "--language", "zh"]) == 1
+    said = capsys.readouterr().out
+    assert f"Functional.silu.0.forward 未测试：无法读取采集到的张量：{first}：RuntimeError" in said
+    assert "2 个未测试、2 个通过；详见 " in said
+    rows = (tmp_path / "out" / "operator_check.csv").read_text("utf-8")
+    assert "Functional.softmax.0.forward 在舍入范围内正确。" in rows
+    told = {row["sentence"] for row in rows_of(tmp_path / "out")}
+    assert "Functional.softmax.0.forward is right to rounding." in told  # for programs
 
 
 def test_names_without_their_namespace_are_found() -> None:
@@ -198,7 +220,7 @@ def test_every_function_that_dumps_name_can_be_called(recorded: Path) -> None:
     unknown = {
         name
         for name in (full.rpartition(".")[0] for full in names if not full.startswith("Module"))
-        if isinstance(function_of(name), str)
+        if isinstance(function_of(name), Fact)
     }
     assert {name.split(".")[1] for name in unknown} <= {"dropout"}
 

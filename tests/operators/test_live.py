@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from msprobe_operators import CompareWithCPU, NanInfTracker, PerturbOperators, open_module_tracker
-from tests.cases import tried_first
+from tests.cases import by_turns, tried_first
 from tests.operators.models import MODELS, train
 
 MODES: dict[str, Callable[[], Any]] = {
@@ -59,8 +59,9 @@ def test_training_does_not_notice(name: str, mode: str) -> None:
     assert all(torch.equal(one, other) for one, other in zip(plain, watched, strict=True))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("name", "dtype"), by_turns(MODELS, [torch.float32, torch.bfloat16, torch.float16])
+)
 def test_right_operators_are_not_accused(name: str, dtype: torch.dtype) -> None:
     mode = CompareWithCPU(verbose=False)
     train(name, mode, dtype=dtype, steps=1)

@@ -22,6 +22,7 @@ from msprobe_operators import (
 from msprobe_operators.call.saved import SavedCallError, load_call, save_call
 from msprobe_operators.command import main
 from tests.operators.test_live import kernel, wrong_silu
+from tests.processes import run_program
 
 
 def saved_failure(folder: Path) -> Path:
@@ -80,11 +81,8 @@ def test_a_script_of_any_size_gives_the_operands_bit_for_bit(tmp_path: Path, siz
     save_call(file, torch.ops.aten.mul.Tensor, (x, x), {})
     assert main(["replay", str(file), "--script", str(script)]) == 0
     check = "\nprint(torch.equal(operands('cpu', False)[1][0], torch.linspace(-1, 1, SIZE).sin()))"
-    script.write_text(script.read_text("utf-8") + check.replace("SIZE", str(size)), "utf-8")
-    done = subprocess.run(
-        [sys.executable, "-I", script], capture_output=True, text=True, cwd=tmp_path, check=True
-    )
-    assert done.stdout.splitlines()[-1] == "True"
+    done = run_program(tmp_path, script.read_text("utf-8") + check.replace("SIZE", str(size)))
+    assert done.stdout.splitlines()[-1:] == ["True"], done.stderr
 
 
 class Hostile:

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import REPOSITORY, run_tensorboard
+from tests.conftest import REPOSITORY
+from tests.serving import run_tensorboard
 
 pytestmark = pytest.mark.slow
 HEAVY = {"torch", "torch_npu", "pandas", "dask", "tensorflow"}

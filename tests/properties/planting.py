@@ -1,4 +1,4 @@
-"""An error planted into a dump that was recorded: what a call puts out is off, and all made of it.
+"""An error planted into a dump that was recorded: a call or a weight is off, and all made of it.
 
 Nothing is computed again. All numbers of what is made of something wrong are off by the same share,
 as if each call handed on what it was given, so the truth is known without any model: the call, how
@@ -43,9 +43,31 @@ class _Spread:
 
 def planted(call: str, share: float) -> Rewrite:
     """What a call puts out, off by a share of its size, and with it all that is made of it."""
+    return _spread(call, share, set())
+
+
+def planted_weight(weight: Tensor, share: float) -> Rewrite:
+    """The same of a weight, wherever it is taken in."""
+    return _spread("", share, {key(weight)})
+
+
+def planted_argument(call: str, place: int, share: float) -> Rewrite:
+    """The same of a number that a call is given by place, and of what it puts out."""
+    off = planted(call, share)
 
     def rewrite(dump: Dump) -> Dump:
-        spread = _Spread(share)
+        dump = off(dump)
+        record = dump.data[call]
+        given = [*record["input_args"]]
+        given[place] = {**given[place], "value": given[place]["value"] * (1 + share)}
+        return replace(dump, data={**dump.data, call: {**record, "input_args": given}})
+
+    return rewrite
+
+
+def _spread(call: str, share: float, off: set[Key]) -> Rewrite:
+    def rewrite(dump: Dump) -> Dump:
+        spread = _Spread(share, set(off))
         data = {
             name: _called(spread, name, record, is_origin=name == call)
             for name, record in dump.data.items()
@@ -144,3 +166,28 @@ def places(dump: Dump) -> list[str]:
             found.append(name)
         before |= {key(one)[2:] for one in output}
     return found
+
+
+def weights(dump: Dump) -> list[tuple[str, Tensor]]:
+    """Modules and measured weights that they alone have."""
+    found = [
+        (name, tensor)
+        for name, record in dump.data.items()
+        if parse_name(name).direction is Direction.FORWARD
+        for tensor in tensors(record.get("parameters", {}))
+    ]
+    stems: dict[Key, set[str]] = {}
+    for name, tensor in found:
+        stems.setdefault(key(tensor), set()).add(parse_name(name).stem)
+    return [one for one in found if is_measured(one[1]) and len(stems[key(one[1])]) == 1]
+
+
+def factors(dump: Dump) -> list[tuple[str, int]]:
+    """Calls that multiply a measured tensor by a number, and where this stands."""
+    return [
+        (name, place)
+        for name in places(dump)
+        if parse_name(name).stem.rpartition(".")[2] in ("__mul__", "mul")
+        for place, given in enumerate(dump.data[name].get("input_args", ()))
+        if isinstance(given, dict) and given.get("type") == "float"
+    ]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import by_turns
 from tests.properties.conftest import Tell
 from tests.properties.rewriting import (
     Rewrite,
@@ -75,8 +76,7 @@ def needs(reason: str, *values: str) -> object:
     return pytest.param(*values, marks=pytest.mark.xfail(reason=reason, strict=True))
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("library", ALIASES)
+@pytest.mark.parametrize(("case", "library"), by_turns(CASES, ALIASES))
 def test_names_of_another_library(
     library: str, case: str, recorded: Folders, tell: Tell, tmp_path: Path
 ) -> None:
@@ -85,8 +85,7 @@ def test_names_of_another_library(
     assert both(tell, npu, bench, tmp_path, named(new)) == called(tell(npu, bench), new)
 
 
-@pytest.mark.parametrize("power", [-2, 3])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "power"), by_turns(CASES, [-2, 3]))
 def test_other_units(case: str, power: int, recorded: Folders, tell: Tell, tmp_path: Path) -> None:
     npu, bench = recorded(case)
     assert both(tell, npu, bench, tmp_path, scaled(power)) == tell(npu, bench)
@@ -119,8 +118,10 @@ def test_unrelated_calls(case: str, recorded: Folders, tell: Tell, tmp_path: Pat
     assert {role for _, role in told.roles - before.roles} <= {CLEAN}
 
 
-@pytest.mark.parametrize("ranks", [(1, 0, 3, 2), (3, 0, 1, 2)])
-@pytest.mark.parametrize("run", ["ddp4", "sendrecv4", "collectives4"])
+@pytest.mark.parametrize(
+    ("run", "ranks"),
+    by_turns(["ddp4", "sendrecv4", "collectives4"], [(3, 0, 1, 2), (1, 0, 3, 2)]),
+)
 def test_ranks_called_otherwise(
     run: str, ranks: tuple[int, ...], dumps: Path, tell: Tell, tmp_path: Path
 ) -> None:

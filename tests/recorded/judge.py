@@ -47,7 +47,8 @@ def database_of(case: RecordedCase, dumps: Path | None, folder: Path) -> Path:
         contextlib.redirect_stderr(sys.__stderr__),
     ):
         arguments = ["-i", str(compare), "-o", str(folder / "out"), "--workers", "1"]
-        status = main([*arguments, *case.options])
+        judge = [] if "--judge" in case.options else ["--judge", "rules"]
+        status = main([*arguments, *judge, *case.options])
     assert status == 0, f"{case.name}: msprobe-build ended with {status}"
     [database] = (folder / "out").glob("*.vis.db")
     return database

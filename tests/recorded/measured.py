@@ -21,9 +21,8 @@ WORST = 1000.0  # nothing is told to be off by more
 _STATISTICS = ("Max", "Min", "Mean", "Norm")
 
 
-def wrong_sizes(connection: sqlite3.Connection, npu: Path, bench: Path) -> Iterator[str]:
-    """Errors of calls that the numbers of both dumps contradict, a line each."""
-    apart = distances(connection, npu, bench)
+def wrong_sizes(connection: sqlite3.Connection, apart: Mapping[str, list[float]]) -> Iterator[str]:
+    """Errors of calls that their ``distances`` contradict, a line each."""
     for name, shown in connection.execute(
         "SELECT name, shown FROM role JOIN node_name USING (node_id) WHERE shown IS NOT NULL"
     ):
@@ -35,12 +34,12 @@ def wrong_sizes(connection: sqlite3.Connection, npu: Path, bench: Path) -> Itera
 
 
 def wrong_roles(
-    connection: sqlite3.Connection, npu: Path, bench: Path, told_from: float
+    connection: sqlite3.Connection, apart: Mapping[str, list[float]], told_from: float
 ) -> Iterator[str]:
     """Calls that differ by more than ``told_from`` and are clean, or do not and are not."""
     rows = connection.execute("SELECT name, role FROM role JOIN node_name USING (node_id)")
     roles = dict(rows.fetchall())
-    for name, sizes in distances(connection, npu, bench).items():
+    for name, sizes in apart.items():
         size, role = max(sizes), roles.get(name, CallRole.CLEAN)
         if size > told_from and role == CallRole.CLEAN:
             yield f"{name} is clean, and off by {size:.3g}"

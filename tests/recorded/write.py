@@ -24,8 +24,7 @@ from tests.recorded.judge import database_of, facts_of
 
 WRITTEN = ("conclusion", "first", "strong")
 _NOT_WRITTEN = ("direction", "said")  # the name of the node says it, and the cause most of it
-_READ = ("dump.json", "construct.json", "stack.json")
-_BINARY = ("sketch.bin", "flow.bin")
+_READ = ("dump.json", "construct.json", "stack.json", "sketch.bin", "flow.bin")
 _PATH = re.compile(r"File (/[^,\n]+),")
 
 
@@ -33,7 +32,9 @@ def main() -> None:
     """Write the case that the arguments describe, and say what is to be confirmed."""
     parser = argparse.ArgumentParser(description=__doc__, prog="make case")
     parser.add_argument("name", help="AREA/NAME of the new file")
-    parser.add_argument("dumps", nargs="+", type=Path, help="of npu, bench and perhaps noise")
+    parser.add_argument(
+        "dumps", nargs="+", type=Path, help="of npu, and perhaps of bench and noise"
+    )
     parser.add_argument(
         "--why", required=True, help="what is compared, and what a person concludes"
     )
@@ -70,7 +71,7 @@ def shrunk(
         shutil.rmtree(kept / inside, ignore_errors=True)
         for side, dump in sides.items():
             copy(dump, kept / inside / side, places)
-        folders = {side: f"{inside}/{side}" for side in sides}
+        folders = {"bench": None} | {side: f"{inside}/{side}" for side in sides}
         case = RecordedCase(name, why, {}, "unwritten", options=options, **folders)  # type: ignore[arg-type]
         with tempfile.TemporaryDirectory() as folder:
             facts = facts_of(database_of(case, kept, Path(folder)), WRITTEN)
@@ -84,6 +85,8 @@ def shrunk(
         )
 
     whole = attempt(None)
+    if len(sides) == 1:  # whose ranks are held against each other
+        return whole
     places = sorted({one.relative_to(dump) for dump in sides.values() for one in ranks(dump)})
     for place in places if len(places) > 1 else []:
         few = attempt({place})
@@ -106,12 +109,10 @@ def copy(dump: Path, to: Path, places: set[Path] | None) -> None:
         (to / place).mkdir(parents=True, exist_ok=True)
         for file in _READ:
             if (folder / file).exists():
-                text = (folder / file).read_text(encoding="utf-8")
-                short = _PATH.sub(_short, text) if file == "stack.json" else text
-                (to / place / file).write_text(short, encoding="utf-8")
-        for file in _BINARY:
-            if (folder / file).exists():
-                shutil.copyfile(folder / file, to / place / file)
+                content = (folder / file).read_bytes()
+                if file == "stack.json":
+                    content = _PATH.sub(_short, content.decode()).encode()
+                (to / place / file).write_bytes(content)
         if (folder / "dump_tensor_data").exists():
             shutil.copytree(folder / "dump_tensor_data", to / place / "dump_tensor_data")
 
@@ -139,7 +140,8 @@ def write_case(case: RecordedCase, dumps: str) -> Path:
     content: dict[str, Any] = {"why": case.why, "dumps": dumps}
     content |= {side: getattr(case, side) for side in ("npu", "bench", "noise")}
     content |= {"compare": dict(case.compare), "options": list(case.options)}
-    content = {key: one for key, one in content.items() if one} | {"facts": dict(case.facts)}
+    content = {key: one for key, one in content.items() if one or key == "bench"}
+    content["facts"] = dict(case.facts)
     path = FOLDER / f"{case.name}.yaml"
     path.parent.mkdir(exist_ok=True)
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import random
 import shutil
 import sqlite3
@@ -16,19 +15,17 @@ import pytest
 from tests.builder.integrity import check
 from tests.builder.rematch.rebuild import check_sound, matched
 from tests.plugin.conftest import catalog, client_of
+from tests.processes import COPIES
 from tests.reliability import programs
 
 KILLS = 200
 FILE = "demo.vis.db"
-# Processes forked from one that has imported everything: most of a start is importing.
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.reliability.programs"])
 
 
 def kill_after(program: Callable[..., None], arguments: tuple[object, ...], output: int) -> bytes:
     """Kill a process of its own once it has written so many bytes; all that it wrote."""
-    reading, writing = PROCESSES.Pipe(duplex=False)
-    process = PROCESSES.Process(target=program, args=(writing, *arguments))
+    reading, writing = COPIES.Pipe(duplex=False)
+    process = COPIES.Process(target=program, args=(writing, *arguments))
     process.start()
     writing.close()
     with open(reading.fileno(), "rb", closefd=False) as told:

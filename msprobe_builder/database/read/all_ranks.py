@@ -72,14 +72,14 @@ LEFT JOIN role ON role.node_id = partner_id WHERE communication.node_id = :node
 # Who sent what arrived unchanged in both runs, by the same call of both; roles of clean calls have
 # no row.
 _SENT_ALIKE = """
-SELECT rank FROM communication AS own
-JOIN match AS got ON got.npu_node = own.node_id
-JOIN match AS sent ON sent.npu_node = own.partner_id
-JOIN communication AS theirs
-    ON theirs.node_id = got.bench_node AND theirs.partner_id = sent.bench_node
-JOIN node ON node.node_id = own.partner_id JOIN graph USING (graph_id)
-LEFT JOIN role ON role.node_id = own.partner_id
-WHERE own.node_id = ? AND own.role = ? AND own.data_equal AND theirs.data_equal
+SELECT rank FROM communication AS npu
+JOIN match AS got ON got.npu_node = npu.node_id
+JOIN match AS sent ON sent.npu_node = npu.partner_id
+JOIN communication AS bench
+    ON bench.node_id = got.bench_node AND bench.partner_id = sent.bench_node
+JOIN node ON node.node_id = npu.partner_id JOIN graph USING (graph_id)
+LEFT JOIN role ON role.node_id = npu.partner_id
+WHERE npu.node_id = ? AND npu.role = ? AND npu.data_equal AND bench.data_equal
     AND role.node_id IS NULL
 """
 # A call in place, such as that of an optimizer, put the tensor out in a step before.
@@ -111,10 +111,10 @@ _WEIGHTS = "SELECT count(*) FROM tensor WHERE node_id = ? AND section = ? AND ma
 
 
 _CALLS_OF_MODULES = """
-SELECT step, rank, value, sum(side = 0) AS own, sum(side = 1) AS theirs
+SELECT step, rank, value, sum(side = 0) AS npu, sum(side = 1) AS bench
 FROM node JOIN graph USING (graph_id) JOIN text ON text_id = stem_id
 WHERE kind = ? AND direction = ? GROUP BY step, rank, stem_id
-HAVING own != theirs AND own > 0 AND theirs > 0 ORDER BY step, rank, min(node_id)
+HAVING npu != bench AND npu > 0 AND bench > 0 ORDER BY step, rank, min(node_id)
 """
 
 
@@ -207,8 +207,8 @@ def _look_for_updates(connection: sqlite3.Connection, accused: list[Accused]) ->
 def _repeated(connection: sqlite3.Connection) -> list[Repeated]:
     found: dict[tuple[int, int], Repeated] = {}
     codes = int(Kind.MODULE), int(Direction.FORWARD)
-    for step, rank, module, own, theirs in connection.execute(_CALLS_OF_MODULES, codes):
-        one = Repeated(integer(step), integer(rank), text(module), integer(own), integer(theirs))
+    for step, rank, module, npu, bench in connection.execute(_CALLS_OF_MODULES, codes):
+        one = Repeated(integer(step), integer(rank), text(module), integer(npu), integer(bench))
         found.setdefault((one.step, one.rank), one)
     return list(found.values())
 
@@ -223,10 +223,10 @@ def _talks(connection: sqlite3.Connection, one: Accused) -> bool:
 
 def _same_output(connection: sqlite3.Connection, node: int, other: int) -> bool:
     """Whether two calls have put out the same, to the last digit."""
-    own, theirs = (
+    first, second = (
         connection.execute(_PUT_OUT, (one, int(Section.OUTPUT))).fetchall() for one in (node, other)
     )
-    return bool(own) and own == theirs and any(row[0] != row[1] for row in own)
+    return bool(first) and first == second and any(row[0] != row[1] for row in first)
 
 
 def _accused(row: tuple[object, ...]) -> Accused:

@@ -56,7 +56,7 @@ def _parameters(
     connection: sqlite3.Connection, node: int
 ) -> Iterator[tuple[Section, str, str | None, Leaf | None]]:
     """Section, name, and value or tensor of each parameter in the order of the record."""
-    for _, section, name, value, dtype, *numbers, flags, md5, is_tensor in connection.execute(
+    for ordinal, section, name, value, dtype, *numbers, flags, md5, is_tensor in connection.execute(
         _PARAMETERS, (node,)
     ):
         place = Section(integer(section, 0, len(Section) - 1)), text(name)
@@ -67,4 +67,6 @@ def _parameters(
         high, low, mean, norm = (
             nan if bits >> bit & 1 else number(value) for bit, value in enumerate(numbers)
         )
-        yield *place, None, Leaf(text(dtype), (high, low, mean, norm), optional_text(md5))
+        statistics = (high, low, mean, norm)
+        leaf = Leaf(text(dtype), statistics, optional_text(md5), integer(ordinal))
+        yield *place, None, leaf

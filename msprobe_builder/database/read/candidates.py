@@ -176,11 +176,11 @@ def nodes_of_equal_output(
 ) -> set[int]:
     """Which nodes put out what a node does, as the statistics tell and as far as rounding goes."""
     rows = connection.execute(
-        "SELECT DISTINCT theirs.node_id FROM tensor AS own JOIN tensor AS theirs"
-        " ON theirs.section = 1 AND theirs.node_id IN (SELECT value FROM json_each(:nodes))"
-        " AND abs(own.norm - theirs.norm) <= :equal * abs(own.norm)"
-        " AND abs(own.max - theirs.max) <= :equal * max(abs(own.max), abs(own.min))"
-        " AND abs(own.min - theirs.min) <= :equal * max(abs(own.max), abs(own.min))"
+        "SELECT DISTINCT other.node_id FROM tensor AS own JOIN tensor AS other"
+        " ON other.section = 1 AND other.node_id IN (SELECT value FROM json_each(:nodes))"
+        " AND abs(own.norm - other.norm) <= :equal * abs(own.norm)"
+        " AND abs(own.max - other.max) <= :equal * max(abs(own.max), abs(own.min))"
+        " AND abs(own.min - other.min) <= :equal * max(abs(own.max), abs(own.min))"
         " WHERE own.node_id = :own AND own.section = 1 AND own.max != own.min",
         {"nodes": json.dumps(list(nodes)), "own": own, "equal": EQUAL},
     )

@@ -19,9 +19,10 @@ _EDITS = (
     " bench_node, bench.first_node, reason, undone,"
     " (SELECT count(*) FROM edit AS other WHERE other.batch = edit.batch)"
     " FROM edit"
-    " JOIN node AS own ON own.node_id = npu_node JOIN graph AS npu ON npu.graph_id = own.graph_id"
-    " JOIN node AS theirs ON theirs.node_id = bench_node"
-    " JOIN graph AS bench ON bench.graph_id = theirs.graph_id"
+    " JOIN node AS npu_end ON npu_end.node_id = npu_node"
+    " JOIN graph AS npu ON npu.graph_id = npu_end.graph_id"
+    " JOIN node AS bench_end ON bench_end.node_id = bench_node"
+    " JOIN graph AS bench ON bench.graph_id = bench_end.graph_id"
 )
 
 # What was made and ended again is as it was; a confirmed match is the one that was judged.

@@ -46,6 +46,11 @@ def read_graphs(connection: sqlite3.Connection) -> list[Graph]:
     return list(_graphs(connection.execute(f"{_GRAPH} ORDER BY step, rank, side")))
 
 
+def has_reference(connection: sqlite3.Connection) -> bool:
+    """Whether a file compares two runs."""
+    return connection.execute("SELECT 1 FROM graph WHERE side = 1").fetchone() is not None
+
+
 def find_graph(connection: sqlite3.Connection, step: int, rank: int, side: int) -> Graph | None:
     """The graph of one side, None when the file has none."""
     rows = connection.execute(

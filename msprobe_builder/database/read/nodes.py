@@ -237,11 +237,12 @@ class NodeState:
 def read_node_states(connection: sqlite3.Connection, nodes: Iterable[int]) -> dict[int, NodeState]:
     """State of each of the nodes."""
     rows = connection.execute(
-        "SELECT node_id, grade, error, ifnull(own.bench_node, theirs.npu_node), name,"
-        " ifnull(own.source, theirs.source), ifnull(own.certainty, theirs.certainty)"
+        "SELECT node_id, grade, error, ifnull(as_npu.bench_node, as_bench.npu_node), name,"
+        " ifnull(as_npu.source, as_bench.source),"
+        " ifnull(as_npu.certainty, as_bench.certainty)"
         " FROM json_each(?) AS wanted JOIN node ON node_id = wanted.value"
-        " LEFT JOIN match AS own ON own.npu_node = node_id"
-        " LEFT JOIN match AS theirs ON theirs.bench_node = node_id"
+        " LEFT JOIN match AS as_npu ON as_npu.npu_node = node_id"
+        " LEFT JOIN match AS as_bench ON as_bench.bench_node = node_id"
         " LEFT JOIN unmatched USING (node_id) LEFT JOIN unmatched_reason USING (reason)",
         (json.dumps(sorted(nodes)),),
     )

@@ -41,3 +41,11 @@ def read_stack(connection: sqlite3.Connection, stack_id: object) -> tuple[StackF
         StackFrame(text(file), optional_integer(line) or 0, text(function), text(source))
         for file, line, function, source in rows
     )
+
+
+def read_source(connection: sqlite3.Connection, node: int) -> str | None:
+    """File and line of the user's code that made a call, the innermost outside of libraries."""
+    found = connection.execute("SELECT stack_id FROM node WHERE node_id = ?", (node,)).fetchone()
+    frames = [one for one in read_stack(connection, found and found[0]) if one.file]
+    own = next((one for one in frames if not one.is_library), frames[0] if frames else None)
+    return None if own is None else f"{own.file.rpartition('/')[2]}:{own.line}"

@@ -76,6 +76,13 @@ class Suspect:
         return tell(self.facts)
 
     @property
+    def probability(self) -> float | None:
+        """How likely it is the place, from 0 to 1; None where rules have judged."""
+        told = [one for one in self.facts if one.code == "probability"]
+        percent = told[0].arguments.get("percent") if told else None
+        return percent / 100 if isinstance(percent, int) else None
+
+    @property
     def is_unrecorded(self) -> bool:
         """Whether no node is to blame; ``node`` then is the first that shows the fault."""
         return self.cause == "unrecorded"

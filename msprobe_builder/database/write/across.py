@@ -37,12 +37,15 @@ def keeping_first_words(connection: sqlite3.Connection) -> Iterator[None]:
 
 def forget_across(connection: sqlite3.Connection) -> None:
     """Take back what was found of all ranks together: links, their findings, the last verdict."""
+    from msprobe_builder.invariants.violation import Check
     from msprobe_builder.link.communication import FINDINGS
 
     run = connection.execute
     run("DELETE FROM communication")
     run(f"DELETE FROM diagnostic WHERE code IN ({', '.join('?' * len(FINDINGS))})", FINDINGS)
     run("DELETE FROM verdict WHERE step IS NULL")
+    between = [one.value for one in Check if one is not Check.ADDITION]  # ranks that were there
+    run(f"DELETE FROM suspect WHERE cause IN ({', '.join('?' * len(between))})", between)
     run("UPDATE suspect SET overall = NULL WHERE overall IS NOT NULL")
     for table, key, columns in _KEPT:
         values = ", ".join(f"{one} = kept.{one}" for one in columns)

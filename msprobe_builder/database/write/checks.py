@@ -11,6 +11,7 @@ from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.database.connection import store
 from msprobe_builder.database.open import found, opened, writing
 from msprobe_builder.database.read.graphs import find_graph
+from msprobe_builder.facts.fact import Fact, encode
 from msprobe_builder.files.problems import FileError
 
 
@@ -28,7 +29,7 @@ class Row(Protocol):
     @property
     def times(self) -> float: ...
     @property
-    def reason(self) -> str: ...
+    def reason(self) -> Fact | None: ...
 
 
 def require_graph(path: Path, step: int, rank: int, side: int = 0) -> None:
@@ -62,7 +63,7 @@ def store_checks(path: Path, rows: Sequence[Row], step: int, rank: int, side: in
                     row.status,
                     row.compared,
                     row.times if isfinite(row.times) else None,
-                    row.reason,
+                    "" if row.reason is None else encode(row.reason),
                 )
                 for row in rows
                 if f"{row.name}.{row.direction}" in nodes

@@ -77,9 +77,10 @@ def insert_comparisons(
 def _blobs(rows: NDArray[np.uint8]) -> list[bytes | None]:
     """The bytes of each row, None of those without any but 0."""
     content, width = rows.tobytes(), rows.shape[1]
+    told: list[bool] = np.any(rows, axis=1).tolist()
     return [
         content[place * width : (place + 1) * width] if is_told else None
-        for place, is_told in enumerate(np.asarray(rows.any(axis=1)).tolist())
+        for place, is_told in enumerate(told)
     ]
 
 

@@ -11,7 +11,7 @@ from msprobe_builder.database.write.rows import OrNull, insert_rows
 from msprobe_builder.facts.fact import encode
 from msprobe_builder.verdict.ruling.across import Ruling
 from msprobe_builder.verdict.ruling.all_ranks import AllRanks
-from msprobe_builder.verdict.ruling.judgement import Judgement
+from msprobe_builder.verdict.ruling.judged import Judgement
 
 
 def write_judgement(connection: sqlite3.Connection, judgement: Judgement, nodes: int) -> None:
@@ -68,11 +68,16 @@ def write_judgement(connection: sqlite3.Connection, judgement: Judgement, nodes:
 
 
 def write_ruling(
-    connection: sqlite3.Connection, all_ranks: AllRanks, ruling: Ruling, proposal: str | None
+    connection: sqlite3.Connection,
+    all_ranks: AllRanks,
+    ruling: Ruling,
+    proposal: str | None,
+    compared: int | None = None,
 ) -> None:
     """Store the verdict on the whole file, and what it changes of places and suspects.
 
-    ``proposal`` is the JSON of what to record next.
+    ``proposal`` is the JSON of what to record next; ``compared`` is the number of calls that were,
+    if it is not that of all places together.
     """
     connection.executemany(
         "UPDATE suspect SET overall = ? WHERE suspect_id = ?",
@@ -93,6 +98,6 @@ def write_ruling(
     )
     connection.execute(
         "INSERT INTO verdict (conclusion, sentence, compared, next_dump)"
-        " SELECT ?, ?, sum(compared), ? FROM verdict",
-        (ruling.conclusion, encode(ruling.said), proposal),
+        " SELECT ?, ?, coalesce(?, sum(compared)), ? FROM verdict",
+        (ruling.conclusion, encode(ruling.said), compared, proposal),
     )

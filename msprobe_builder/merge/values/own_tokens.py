@@ -47,10 +47,10 @@ def with_common_mean(side: Side, other: Side, texts: Texts) -> Side:
         return side
     summed, node = _own_mean(side, other, texts)
     given = None if node is None else _given_back(side, node)
-    theirs = None if given is None else _given_back(other, side.tree.names[node or 0])
+    other_given = None if given is None else _given_back(other, side.tree.names[node or 0])
     if summed is not None and _works_in_backward(other):
         return side
-    if given is None or theirs is None or not isclose(given, theirs, rel_tol=_SAME):
+    if given is None or other_given is None or not isclose(given, other_given, rel_tol=_SAME):
         return side
     table = side.table
     backward = np.array([name.direction is Direction.BACKWARD for name in side.tree.parsed])

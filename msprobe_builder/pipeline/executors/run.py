@@ -11,7 +11,7 @@ from pathlib import Path
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.dump.source import Place
-from msprobe_builder.facts.fact import text_fact
+from msprobe_builder.facts.fact import Fact, fact, text_fact
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.executors.attempt import Finished, Outcome, Work, attempt
 from msprobe_builder.pipeline.kept import Keeper
@@ -82,6 +82,11 @@ def failed_ranks(failed: Sequence[tuple[Place, str]]) -> list[Diagnostic]:
         Diagnostic("error", "rank_failed", text_fact(why), step=place.step, rank=place.rank)
         for place, why in failed
     ]
+
+
+def left_out(place: Place, why: str) -> Fact:
+    """That a step and rank is not there, to be said where the result is."""
+    return fact("summary.left_out", step=place.step, rank=place.rank, reason=why)
 
 
 def _are_small(jobs: Sequence[PairJob]) -> bool:

@@ -59,7 +59,7 @@ def apart(standing: list[Accused]) -> list[Accused]:
 def _rule_anew(place: PlaceRuling, standing: list[Accused]) -> None:
     """The verdict on a step and rank whose suspects were heard; ``standing`` come best first."""
     if standing:
-        place.conclusion, place.said = _accuse(standing[0], None)
+        place.conclusion, place.said = accuse_called(standing[0], None)
     elif place.conclusion != CLEAN:
         place.conclusion, place.said = CLEAN, (fact("follows_from_elsewhere"),)
     place.changed = True
@@ -257,7 +257,7 @@ def _conclude(standing: list[Accused], places: list[PlaceRuling]) -> tuple[str, 
     if standing:
         best = standing[0]
         at = fact("accused.at", step=best.step, rank=best.rank)
-        return _accuse(best, None if len(places) == 1 else at)
+        return accuse_called(best, None if len(places) == 1 else at)
     undecided = [place for place in places if place.conclusion == UNDECIDED]
     if undecided:
         return UNDECIDED, undecided[0].said
@@ -270,7 +270,8 @@ def _conclude(standing: list[Accused], places: list[PlaceRuling]) -> tuple[str, 
     return CLEAN, (told,)
 
 
-def _accuse(best: Accused, at: Fact | None) -> tuple[str, Facts]:
+def accuse_called(best: Accused, at: Fact | None) -> tuple[str, Facts]:
+    """The conclusion that rests on a suspect; ``at`` is its step and rank, if told."""
     return accuse(Strength(best.strength), at, _called(best), best.source, best.evidence)
 
 

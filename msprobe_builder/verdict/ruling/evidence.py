@@ -10,11 +10,10 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.stack import Stacks, is_framework
 from msprobe_builder.facts.fact import Fact, fact
-from msprobe_builder.facts.words import STATISTIC, THE_REFERENCE, THIS_RUN, multiple
+from msprobe_builder.facts.words import THE_REFERENCE, THIS_RUN
 from msprobe_builder.metrics.result import Graph
 from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.arguments import Argument
-from msprobe_builder.verdict.differences.distance import WORST, mask_values
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.explanations.incomparable import given_unknown, resized_inputs
 from msprobe_builder.verdict.explanations.reordered import takes_samples
@@ -22,13 +21,12 @@ from msprobe_builder.verdict.explanations.shares_of_passes import shares_of_pass
 from msprobe_builder.verdict.findings import Cause, Finding
 from msprobe_builder.verdict.roles.unrecorded import unknown_inputs
 from msprobe_builder.verdict.ruling.conclusion import told_of_scale
+from msprobe_builder.verdict.ruling.wording import differing, shortened, size_of
 
 Float = NDArray[np.float64]
 
 _SHOWN_ARGUMENTS = 3
 _SHOWN_CALLS = 6
-_DIGITS, _ALL_DIGITS = 6, 17
-_HIDDEN = 4.0  # times: so little of a difference shows in the norm
 
 
 def evidence(
@@ -39,13 +37,15 @@ def evidence(
     if finding.cause is Cause.ORDER and takes_samples(flow, finding.row, texts):
         told.append(fact("order.of_samples"))
     for argument in arguments[:_SHOWN_ARGUMENTS]:
-        own, theirs = _short(argument.npu, argument.bench)
+        own, theirs = shortened(argument.npu, argument.bench)
         told.append(fact("argument", name=argument.name, own=own, theirs=theirs))
     if passes := shares_of_passes(flow, finding):
         told.append(fact("micro_steps", own=passes[0], theirs=passes[1]))
     if finding.error > 0 and finding.cause not in (Cause.GRADIENT, Cause.RANDOM, Cause.RANK):
         is_by_sum = finding.row >= 0 and flow.by_sum[finding.row]
-        told.append(fact("size.of_checksums") if is_by_sum else _size(finding))
+        told.append(
+            fact("size.of_checksums") if is_by_sum else size_of(finding.error, finding.expected)
+        )
     if flow.loss_scale != 1.0 and flow.npu.calls.direction[finding.at] != Direction.FORWARD:
         told.append(told_of_scale(flow.loss_scale))  # the numbers are not those of the dumps
     if followers:
@@ -252,70 +252,14 @@ def _listed(names: list[str]) -> Fact | list[str]:
 
 
 def _difference(flow: Flow, row: int) -> Fact:
-    """How a tensor differs from the reference: where that is known, else by the statistic
-    that says most."""
+    """How a tensor differs from the reference."""
     other = int(flow.bench_of[row]) if row >= 0 else -1
+    if other >= 0 and flow.by_sum[row]:
+        return fact("differs.checksum")
     if other < 0:
         return fact("differs.unknown")
-    if flow.by_sum[row]:
-        return fact("differs.checksum")
-    own, theirs = flow.npu.table.statistics[:, row], flow.bench.table.statistics[:, other]
-    elements = flow.bench.table.numel[[other]]
-    mask_value = mask_values(own[:, None], theirs[:, None], elements)[:, 0]
-    if mask_value.any():
-        shown = int(np.argmin(mask_value))
-        if np.isfinite([own[shown], theirs[shown]]).all():
-            return _of_statistic(shown, own, theirs)
-    finite, finite_there = np.isfinite(own[:2]).all(), np.isfinite(theirs[:2]).all()
-    if finite_there and not finite:
-        return fact("differs.not_finite")
-    if finite and not finite_there:
-        return fact("differs.finite")
-    with np.errstate(all="ignore"):
-        ratio = own[3] / theirs[3]
-        change = np.abs(own - theirs)
-    is_other_norm = np.isfinite(ratio) and theirs[3] > 0 and abs(ratio - 1) > 1e-3
-    if row in flow.said or flow.relative[row] > (_HIDDEN * abs(ratio - 1) if is_other_norm else 0):
-        told = flow.said.get(row)
-        where = fact("differs.where", where=told) if told else None
-        share = float(f"{100 * flow.relative[row]:.2g}")  # sketches tell no more
-        return fact("differs.relative", share=share, where=where)
-    if is_other_norm:
-        return fact("differs.norm", times=float(ratio))
-    known = np.flatnonzero(np.isfinite(change))
-    if not len(known) or not change[known].max() > 0:
-        return fact("differs.unknown")
-    worst = int(known[np.argmax(change[known] / np.fmax(np.abs(theirs[known]), 1e-30))])
-    return _of_statistic(worst, own, theirs)
-
-
-def _of_statistic(number: int, own: Float, theirs: Float) -> Fact:
-    both = {"own": float(own[number]), "theirs": float(theirs[number])}
-    return fact("differs.statistic", statistic=STATISTIC[number], **both)
-
-
-def _size(finding: Finding) -> Fact:
-    if finding.error >= WORST or finding.expected <= 0:
-        return fact("size.no_rounding")
-    return fact("size", times=multiple(finding.error / finding.expected))
-
-
-def _short(own: str, theirs: str) -> tuple[str, str]:
-    """Two numbers with as many digits as tell them apart, six at least; all else as it is."""
-    try:
-        for digits in range(_DIGITS, _ALL_DIGITS):
-            left, right = _rounded(own, digits), _rounded(theirs, digits)
-            if left != right:
-                return left, right
-    except ValueError:
-        pass  # no numbers
-    return own, theirs
-
-
-def _rounded(number: str, digits: int) -> str:
-    value = float(number)
-    is_short = number.lstrip("-").isdecimal() or len(number) <= digits + len("-0.")
-    return number if is_short else f"{value:.{digits}g}"
+    where, relative = flow.said.get(row, ()), float(flow.relative[row])
+    return differing(flow.npu.table, flow.bench.table, row, other, relative, where)
 
 
 def told_of_overflow(graph: Graph, node: int) -> list[Fact]:

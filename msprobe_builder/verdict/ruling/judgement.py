@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import CallRole, Strength
 from msprobe_builder.base.diagnostics import LAYOUT_CONFLICT
-from msprobe_builder.dump.names import Direction, Kind, format_name, module_path
+from msprobe_builder.dump.names import Direction, Kind, format_name
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
-from msprobe_builder.facts.fact import Fact, Facts, fact, has_code
-from msprobe_builder.facts.words import standing_at
+from msprobe_builder.facts.fact import Facts, fact, has_code
 from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.differences.flow import Flow, flow_of
@@ -57,6 +56,7 @@ from msprobe_builder.verdict.ruling.conclusion import (
 from msprobe_builder.verdict.ruling.coverage import Coverage, coverage
 from msprobe_builder.verdict.ruling.evidence import evidence, source_line, told_of_overflow
 from msprobe_builder.verdict.ruling.instead import named_instead
+from msprobe_builder.verdict.ruling.judged import Judgement, Suspect, label
 from msprobe_builder.verdict.ruling.lines import at_its_line
 
 Float = NDArray[np.float64]
@@ -65,48 +65,7 @@ Int = NDArray[np.int64]
 _MOST = 50  # suspects that are kept of one step and rank
 
 
-@dataclass(frozen=True)
-class Suspect:
-    """A call that may be to blame; ``side`` 1 when only the reference makes it."""
-
-    side: int
-    node: int
-    strength: Strength
-    cause: Cause
-    error: float  # of what it put out, as a fraction of its size
-    expected: float  # what rounding, noise and its inputs explain of that
-    followers: int  # nodes that inherit from it
-    evidence: Facts
-    source: str | None  # file and line that made the call
-    ranks: tuple[int, ...]  # of a merged model, where an argument tells which are off
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """What is known of one step and rank.
-
-    Columns by npu node: ``role``, ``given`` and ``shown`` (errors of what it was given and put
-    out, NaN unknown), ``expected``, ``suspect`` (number of the suspect it inherits from, -1).
-    ``edges`` of shape (2, n) are nodes that hand an error on and nodes that get it.
-    """
-
-    step: int
-    rank: int
-    suspects: list[Suspect]
-    role: Int
-    given: Float
-    shown: Float
-    expected: Float
-    suspect: Int
-    reasons: dict[int, str]
-    edges: Int
-    conclusion: str  # fault, clean, undecided
-    said: Facts
-    compared: int  # calls whose inputs and outputs could be judged
-    noise: float
-
-
-def judge_pair(result: PairResult) -> Judgement | None:
+def judge_by_rules(result: PairResult) -> Judgement | None:
     """The verdict on a comparison of one step and rank; None where nothing was compared."""
     if result.bench is None or result.matching is None or result.comparisons is None:
         return None
@@ -174,7 +133,7 @@ def judge_pair(result: PairResult) -> Judgement | None:
     judged = (flow.grouped.npu >= 0) | otherwise | keeps_parameters_together(flow)
     rest = Coverage(0) if suspects else coverage(flow, roles, judged)
     conclusion, said = conclude(
-        [(one.strength, _label(one, result), one.evidence, one.source) for one in suspects],
+        [(one.strength, label(one, result), one.evidence, one.source) for one in suspects],
         compared,
         unjudged=rest.unjudged,
         choice=result.npu.tree.names[roles.choices[0]] if roles.choices else None,
@@ -216,6 +175,7 @@ def judge_pair(result: PairResult) -> Judgement | None:
         said=said,
         compared=compared,
         noise=flow.noise,
+        is_reduced=bool(flow.reduced),
     )
 
 
@@ -343,17 +303,6 @@ def _with_sketches(
 
 
 _OF_ORDER = ("order.of_input", "order.of_output", "order.before")
-
-
-def _label(suspect: Suspect, result: PairResult) -> Fact | str:
-    """How a suspect is called: the module it is called in, and its own name."""
-    graph = result.npu if suspect.side == 0 else result.bench
-    assert graph is not None
-    name = graph.tree.names[suspect.node]
-    parent = graph.tree.parsed[graph.tree.parent[suspect.node]]
-    if parent.kind is Kind.MODULE and parent.direction is not Direction.NONE:
-        return fact("accused.in_module", module=module_path(parent.stem), name=name)
-    return standing_at(name, is_unrecorded=suspect.cause is Cause.UNRECORDED)
 
 
 def _reasons(flow: Flow, roles: Roles) -> dict[int, str]:

@@ -20,6 +20,7 @@ from torch import nn  # noqa: E402
 
 from msprobe_builder import BuildConfig, build  # noqa: E402
 from msprobe_collector import PrecisionDebugger  # noqa: E402
+from tests.cases import REPEATED, tried_first  # noqa: E402
 from tests.collector.processes import run_in  # noqa: E402
 
 # A call, and the ranks it must be linked with; ``rank`` is the caller's.
@@ -101,7 +102,7 @@ def train(rank: int, world: int, path: str) -> None:
     )
 
 
-@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("world", tried_first([4, 2], 1, REPEATED))
 def test_every_call_is_linked_with_its_partners(tmp_path: Path, world: int) -> None:
     run_in(world, train, world, str(tmp_path))
     expected = {

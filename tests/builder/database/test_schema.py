@@ -70,9 +70,9 @@ def test_metric_columns_are_in_the_order_of_nan_flags(database: Database) -> Non
 def test_gather_moves_every_column_that_holds_an_id() -> None:
     """By name: what is called like an id, or like a node, is one."""
     others = {"name_id", "type_id", "dtype_id", "shape_id", "value_id", "note_id", "file_id"}
-    others |= {"function_id", "source_id", "recipe_id", "stem_id"}
+    others |= {"function_id", "source_id", "recipe_id", "stem_id", "maker_name_id"}
     nodes = {"parent_id", "subtree_end", "npu_node", "bench_node", "candidate_id", "partner_id"}
-    nodes |= {"first_node", "giver_id"}
+    nodes |= {"first_node", "giver_id", "maker_id"}
     for table, kinds in references().items():
         for column in current_layout().column_names(table):
             if column in others:

@@ -33,6 +33,8 @@ def test_a_sound_file_is_whole(database: Path, capsys: pytest.CaptureFixture[str
     before = database.read_bytes()
     assert main(["verify", str(database)]) == 0
     assert capsys.readouterr().out == f"{database} is whole.\n"
+    assert main(["verify", str(database), "--language", "zh"]) == 0
+    assert capsys.readouterr().out == f"{database} 完好。\n"
     assert database.read_bytes() == before
     assert [path.name for path in database.parent.iterdir()] == [database.name]
 

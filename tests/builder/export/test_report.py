@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from msprobe_builder.command.main import main
+from msprobe_builder.facts.wording import catalogue
 from tests.worded import worded
 
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
@@ -113,6 +114,19 @@ def test_it_tells_the_verdict_of_each_place_and_what_to_record_next(database: Pa
     places = text[text.index("Steps and ranks") :]
     assert "\nverdict\n" in places
     assert "\nfault\n" in places
+
+
+def test_its_own_words_are_in_the_language_spoken(database: Path) -> None:
+    texts = {text.strip() for text in report(database, "--language", "zh").text}
+    english, chinese = catalogue("en"), catalogue("zh")
+    of_reports = ("report.", "head.", "section.", "grade.", "strength.", "severity.", "metric.")
+    fixed = {
+        code
+        for code in english
+        if code.startswith(of_reports) and "{" not in english[code] and code != "head.error"
+    }
+    assert not {english[code] for code in fixed if english[code] != chinese[code]} & texts
+    assert {"比较对象", "构建时的发现", "节点数", "结论：有故障", "严重", "强"} <= texts
 
 
 def test_without_a_verdict_it_begins_with_the_first_wrong_node(database: Path) -> None:

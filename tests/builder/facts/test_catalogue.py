@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +49,16 @@ def codes(node: ast.expr, path: Path) -> Iterator[str]:
         pytest.fail(f"{path}:{node.lineno}: a code is a literal")
 
 
+# What these say no file holds, so that the viewer does without its wordings.
+PRINTING = (
+    *("msprobe_builder/command/", "msprobe_builder/tables/", "msprobe_builder/export/report"),
+    *("msprobe_builder/export/verdict.py", "msprobe_builder/export/configuration.py"),
+    "msprobe_builder/export/layer_mapping.py",
+    *("msprobe_builder/database/verify.py", "msprobe_checks/", "tb_graph_ascend/page/"),
+    *("msprobe_operators/command.py", "msprobe_operators/report/"),
+)
+
+
 def all_made() -> dict[str, set[tuple[frozenset[str], bool]]]:
     found: dict[str, set[tuple[frozenset[str], bool]]] = {}
     for package in PACKAGES:
@@ -68,6 +79,21 @@ def test_each_fact_has_a_wording_with_its_arguments_and_each_wording_a_maker() -
         for names, is_open in makers:
             assert names <= places(wordings[code]), f"{code} does not say all it is told"
             assert is_open or places(wordings[code]) <= names, f"{code} is not told all it says"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_files_may_hold_is_worded_where_the_viewer_finds_it(language: str) -> None:
+    folder = REPOSITORY / "msprobe_builder" / "facts" / "catalogue"
+    printed = json.loads((folder / f"printed.{language}.json").read_text("utf-8"))
+    modules = [path for package in PACKAGES for path in (REPOSITORY / package).rglob("*.py")]
+    held = {
+        code
+        for path in modules
+        if not str(path.relative_to(REPOSITORY)).startswith(PRINTING)
+        for code, *_ in made(path)
+    }
+    assert not held & printed.keys()
+    assert not printed.keys() & json.loads((folder / f"{language}.json").read_text("utf-8")).keys()
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -11,6 +11,7 @@ import pytest
 
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.merge.ranks.layout import parse_layout
+from tests.cases import REPEATED, tried_first
 from tests.worded import worded
 
 RUN = "megatron_tp2pp2"
@@ -22,14 +23,19 @@ SENT = "Ranks send each other tensors outside of all modules"
 
 @pytest.mark.parametrize(
     ("layout", "warnings"),
-    [
-        pytest.param({"tp": 2, "pp": 2}, [], id="right"),
-        pytest.param({"tp": 4, "pp": 1}, [FOREIGN, SENT], id="one stage of four ranks"),
-        pytest.param({"tp": 1, "pp": 4}, [FOREIGN, PRODUCTS], id="four stages"),
-        pytest.param({"tp": 2, "pp": 1, "cp": 2}, [SENT], id="parts of a sequence for stages"),
-        pytest.param({"tp": 1, "pp": 2}, [PRODUCTS], id="replicas for parts of tensors"),
-        pytest.param({"tp": 2, "pp": 2, "order": "pp-dp-ep-cp-tp"}, [OTHER], id="order"),
-    ],
+    tried_first(
+        [
+            ({"tp": 2, "pp": 2}, []),
+            ({"tp": 4, "pp": 1}, [FOREIGN, SENT]),
+            ({"tp": 1, "pp": 4}, [FOREIGN, PRODUCTS]),
+            ({"tp": 2, "pp": 2, "order": "pp-dp-ep-cp-tp"}, [OTHER]),
+            ({"tp": 2, "pp": 1, "cp": 2}, [SENT]),  # parts of a sequence for stages
+            ({"tp": 1, "pp": 2}, [PRODUCTS]),  # replicas for parts of tensors
+        ],
+        4,
+        REPEATED,
+    ),
+    ids=str,
 )
 def test_a_layout_that_the_calls_contradict_accuses_nobody(
     layout: dict[str, Any], warnings: list[str], dumps: Path, tmp_path: Path

@@ -12,6 +12,7 @@ from merge_truth import OTHER_SPLITS, SPLITS, SPREAD_SPLITS
 from msprobe_builder import BuildConfig, BuildResult, build
 from msprobe_builder.merge.ranks.layout import parse_layout
 from tests.builder.merge.faults import Record, change_rank, same, scale, scale_weight
+from tests.cases import REPEATED
 from tests.worded import worded
 
 SPLIT = {one.name: one for one in (*SPLITS, *OTHER_SPLITS, *SPREAD_SPLITS)}
@@ -35,7 +36,10 @@ ROUTER = "Module.0.decoder.layers.0.mlp.router.TopKRouter"
         ("uneven_tp1pp4", 3, HEAD, HEAD),
         ("context_cp2", 1, f"{LAYERS}.1.{FC1}", f"{LAYERS}.1.{FC1}"),
         # Ranks 1 and 3 hold the same part of the weight, ranks 0 and 2 the other.
-        ("context_tp2cp2sp", 1, f"{LAYERS}.1.{FC1}", f"{LAYERS}.1.{FC1}"),
+        pytest.param(
+            *("context_tp2cp2sp", 1, f"{LAYERS}.1.{FC1}", f"{LAYERS}.1.{FC1}"),
+            marks=REPEATED,
+        ),
         ("context_tp2cp2sp", 2, f"{LAYERS}.1.{FC1}", f"{LAYERS}.1.{FC1}"),
         ("moe_tp2ep2etp1", 1, ROUTER, ROUTER),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -9,15 +10,18 @@ import pytest
 from merge_truth import OTHER_SPLITS, SPLITS
 from tests.builder.merge.gradient_norms import NOBODY, Fault, with_fault
 from tests.builder.merge.test_verdict_of_splits import judge
+from tests.cases import REPEATED, tried_first
 
 SPLIT = {one.name: one for one in (*SPLITS, *OTHER_SPLITS)}
-TRIED = {"megatron_tp2pp2": (), "uneven_tp1pp4": (), "megatron_tp2pp1dp2": ()} | dict.fromkeys(
-    ("megatron_tp1pp2vpp2", "megatron_tp1pp2", "megatron_tp2pp1", "recompute_tp2pp2sp"),
-    pytest.mark.slow,
+NAMES = (
+    *("megatron_tp2pp1dp2", "uneven_tp1pp4", "megatron_tp2pp2"),
+    *("megatron_tp1pp2vpp2", "megatron_tp1pp2", "megatron_tp2pp1", "recompute_tp2pp2sp"),
 )
-splits = pytest.mark.parametrize(
-    "name", [pytest.param(name, id=name, marks=marks) for name, marks in TRIED.items()]
-)
+# Each fault and each of three ways to split is tried by make test.
+TRIED = {
+    *(("norm", "megatron_tp2pp2"), ("gradient", "uneven_tp1pp4")),
+    *(("left out", "megatron_tp2pp1dp2"), ("sum", "uneven_tp1pp4")),
+}
 
 
 def larger(value: float) -> float:
@@ -42,7 +46,7 @@ def judged(name: str, fault: Fault, dumps: Path, folder: Path) -> list[tuple[str
     return judge(split, changed, dumps / split.truth, folder / "out")
 
 
-@splits
+@pytest.mark.parametrize("name", [*tried_first(NAMES[:3], 2, REPEATED), *tried_first(NAMES[3:], 0)])
 def test_without_a_fault_all_norms_are_explained(name: str, dumps: Path, tmp_path: Path) -> None:
     """The numbers of the script, computed anew, are those that it computed."""
     found = judged(name, NOBODY, dumps, tmp_path)
@@ -50,8 +54,16 @@ def test_without_a_fault_all_norms_are_explained(name: str, dumps: Path, tmp_pat
     assert "Each rank takes norms of its own parameters" in found[0][1]
 
 
-@splits
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    ("fault", "name"),
+    [
+        pytest.param(
+            *one,
+            marks=() if one in TRIED else REPEATED if one[1] in NAMES[:3] else pytest.mark.slow,
+        )
+        for one in product(FAULTS, NAMES)
+    ],
+)
 def test_the_rank_of_a_fault_is_named(name: str, fault: str, dumps: Path, tmp_path: Path) -> None:
     planted, said = FAULTS[fault]
     found = judged(name, planted, dumps, tmp_path)
@@ -68,7 +80,7 @@ def test_a_script_may_count_once_what_ranks_hold_alike(dumps: Path, tmp_path: Pa
     assert {conclusion for conclusion, _ in found} == {"clean"}
 
 
-@pytest.mark.parametrize("name", ["megatron_tp2pp2", "uneven_tp1pp4"])
+@pytest.mark.parametrize("name", tried_first(["uneven_tp1pp4", "megatron_tp2pp2"], 1, REPEATED))
 def test_a_reduction_that_does_not_add_up_is_looked_at_first(
     name: str, dumps: Path, tmp_path: Path
 ) -> None:
@@ -78,7 +90,7 @@ def test_a_reduction_that_does_not_add_up_is_looked_at_first(
     assert "output.0 is not the sum of what all ranks put in. Rank 0 has " in sentence
 
 
-@pytest.mark.parametrize("name", ["megatron_tp2pp2", "uneven_tp1pp4"])
+@pytest.mark.parametrize("name", tried_first(["megatron_tp2pp2", "uneven_tp1pp4"], 1, REPEATED))
 def test_a_rank_that_keeps_its_sum_is_named(name: str, dumps: Path, tmp_path: Path) -> None:
     _, sentence = judged(name, Fault(0, kept=True), dumps, tmp_path)[0]
     assert "Distributed.all_reduce" in sentence

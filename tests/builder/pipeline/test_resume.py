@@ -16,6 +16,7 @@ from msprobe_builder import BuildConfig, BuildError, build
 from msprobe_builder.pipeline.shards import request_name, shard_folder
 from tests.builder.pipeline.test_workers import content
 from tests.builder.small_dumps import forward, tensor, write_dump
+from tests.cases import REPEATED, tried_first
 
 RANKS = 4
 
@@ -88,7 +89,9 @@ def test_a_killed_build_goes_on_though_nobody_asked_before(
     )
 
 
-@pytest.mark.parametrize("name", ["dump.json", "stack.json", "construct.json"])
+@pytest.mark.parametrize(
+    "name", tried_first(["dump.json", "stack.json", "construct.json"], 1, REPEATED)
+)
 def test_a_rank_whose_inputs_changed_is_built_again(
     sides: BuildConfig, tmp_path: Path, name: str
 ) -> None:

@@ -135,7 +135,7 @@ def test_any_sequence_equals_a_build_with_those_matches(
     )
 
     @settings(
-        max_examples={"tensor": 2, "odd": 40, "sketched": 20}.get(case, 8),
+        max_examples={"tensor": 2, "odd": 25, "sketched": 10}.get(case, 5),
         suppress_health_check=list(HealthCheck),
     )
     @given(actions, st.integers(0, 2**32))

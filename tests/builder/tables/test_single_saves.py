@@ -111,7 +111,9 @@ def test_a_hostile_file_is_left_out_and_told(
     assert status == 3
     assert [row[6] for row in tables["x"][1:]] == ["100.0", "N/A", "N/A"]
     said = capsys.readouterr().err
-    assert said.count("An array was left out") == 4
+    assert said.count("An array was left out: ") == 4
+    file = tmp_path / "npu" / "data" / "x" / "step0" / "rank0" / "micro_step0" / "x.1.npy"
+    assert f"An array was left out: {file}: x.1.npy" in said  # and why
 
 
 def test_trees_without_a_common_tag_are_refused(

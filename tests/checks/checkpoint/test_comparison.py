@@ -15,6 +15,8 @@ import torch
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.command.main import main
+from msprobe_builder.facts.fact import fact
+from msprobe_builder.facts.wording import speaking, tell
 from msprobe_checks.checkpoint.compare import compare
 from msprobe_checks.checkpoint.locate import read_checkpoint
 from msprobe_checks.checkpoint.report import summary_lines
@@ -93,9 +95,9 @@ def test_a_layer_that_was_converted_twice_is_named(tmp_path: Path) -> None:
         read_checkpoint(save_megatron(wrong, tmp_path / "m", 2, 2)), read_checkpoint(whole)
     )
     causes = {one.name: one.cause for one in comparison.parameters if not one.is_rounding}
-    assert causes.pop("norm.weight") == ""
+    assert causes.pop("norm.weight") is None
     assert causes == {
-        name: f"it holds the second's {name.replace('.2.', '.1.')}"
+        name: fact("checkpoint.exchanged", name=name.replace(".2.", ".1."))
         for name in (one.removeprefix("model.") for one in model)
         if ".layers.2." in f".{name}"
     }
@@ -127,14 +129,13 @@ def test_one_ranks_part_of_another_model_is_told_from_the_rest(tmp_path: Path) -
     )
     comparison = compare(read_checkpoint(first), read_checkpoint(whole))
     causes = {one.name: one.cause for one in comparison.parameters}
-    assert causes["layers.3.mlp.down_proj.weight"] == (
-        f"columns {FFN // 2} to {FFN - 1} of {FFN} differ, the others agree"
-    )
+    part = fact("checkpoint.columns", first=FFN // 2, last=FFN - 1, count=FFN)
+    assert causes["layers.3.mlp.down_proj.weight"] == part
     drifted = {name: one + torch.randn(one.shape) / 10 for name, one in model.items()}
     comparison = compare(
         read_checkpoint(save_hugging_face(drifted, tmp_path / "d")), read_checkpoint(whole)
     )
-    assert {one.cause for one in comparison.parameters} == {""}
+    assert {one.cause for one in comparison.parameters} == {None}
 
 
 def test_padding_of_the_vocabulary_is_no_difference(tmp_path: Path) -> None:
@@ -151,9 +152,8 @@ def test_a_drifted_replica_is_reported(tmp_path: Path) -> None:
         content = torch.load(path, weights_only=False)
     content["model"]["decoder.final_layernorm.weight"][3] += 0.5
     torch.save(content, path)
-    notes = read_checkpoint(drifted).notes
-    assert len(notes) == 1
-    assert notes[0].startswith("decoder.final_layernorm.weight differs between tensor-parallel")
+    differs = fact("checkpoint.unlike", name="decoder.final_layernorm.weight")
+    assert read_checkpoint(drifted).notes == (differs,)
 
 
 @pytest.mark.parametrize(
@@ -309,8 +309,8 @@ def test_shards_that_do_not_fit_are_named(tmp_path: Path) -> None:
     content["model"][name] = own[:-1].clone()
     torch.save(content, path)
     shapes = f"[{list(own.shape)}, [{len(own) - 1}, {own.shape[1]}]]"
-    assert read_checkpoint(directory).notes == (
-        f"{name}: the tensor-parallel ranks hold parts of shapes {shapes}; the first is compared.",
+    assert tell(read_checkpoint(directory).notes) == (
+        f"{name}: the tensor-parallel ranks hold parts of shapes {shapes}; the first is compared."
     )
 
 
@@ -380,6 +380,10 @@ def test_what_one_checkpoint_lacks_is_part_of_the_verdict(tmp_path: Path) -> Non
         "Verdict   all 1 common parameters agree up to rounding, but 2 are in one checkpoint only."
     )
     assert max(map(len, lines)) < 300
+    with speaking("zh"):
+        lines = lines_of(tmp_path / "part.pt", tmp_path / "whole.pt")
+    assert lines[0] == "已比较    torch.save 与 torch.save"
+    assert lines[-1] == ("结论      全部 1 个共同参数在舍入范围内一致，但有 2 个只在一份检查点中。")
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])

@@ -308,6 +308,11 @@ def test_the_command_writes_workbook_and_page(
     ]
     assert all(cell.data_type != "f" for cell in line)
     assert "seed" in (out / "result.html").read_text()
+    again = tmp_path / "zh"
+    command = ["config", "compare", str(bench), str(other), "-o", str(again), "--language", "zh"]
+    assert main(command) == 0
+    assert "结论      请先不要比较两次运行：seed 为 '=1+1'" in capsys.readouterr().out
+    assert "<h1>配置</h1>" in (again / "result.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

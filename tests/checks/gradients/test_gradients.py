@@ -19,6 +19,7 @@ from torch import nn
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.command.main import main
+from msprobe_builder.facts.wording import tell
 from msprobe_checks import GradComparator
 from msprobe_checks.gradients.similarity import compare_gradients
 from msprobe_collector import PrecisionDebugger
@@ -187,7 +188,7 @@ def test_a_gradient_scaled_from_a_step_on_is_named(tmp_path: Path, sign_format: 
     found = compare_gradients(tmp_path / "a" / "dump", tmp_path / "b" / "dump").breaks
     assert [(one.rank, one.step) for one in found] == [(0, 3)]
     assert set(found[0].names) == {"3.weight", "3.bias"}
-    assert "the norm is 2 times" in found[0].why
+    assert "the norm is 2 times" in tell(found[0].why)
 
 
 def renamed(record: Path, target: Path, begin: str) -> Path:
@@ -296,6 +297,13 @@ def test_the_command_prints_the_first_place(
     assert main(["gradients", *paths, "-o", f"{tmp_path}/out"]) == 0
     assert "the runs part at step 4, rank 0, 3." in capsys.readouterr().out
     assert "<script" not in (tmp_path / "out" / "gradients.html").read_text()
+    assert main(["gradients", *paths, "-o", f"{tmp_path}/zh", "--language", "zh"]) == 0
+    assert "结论      两次运行在 step 4、rank 0 的 3." in capsys.readouterr().out
+    assert "<h1>梯度</h1>" in (tmp_path / "zh" / "gradients.html").read_text("utf-8")
+    told = [json.loads((tmp_path / one / "gradients.json").read_text()) for one in ("out", "zh")]
+    assert told[0] == told[1]  # for programs it is English
+    [first] = told[0]["breaks"]
+    assert (first["why"][:12], first["facts"][0]["code"]) == ("the norm is ", "gradients.norm")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from torch import nn
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.command.main import main
+from msprobe_builder.facts.fact import fact
 from msprobe_checks.monitor.compare import compare_monitors
 from msprobe_checks.monitor.explain import verdict
 from msprobe_collector import PrecisionDebugger
@@ -140,13 +141,20 @@ def test_the_command_links_to_the_graph_of_the_step(
     assert main(arguments) == 0
     printed = capsys.readouterr().out
     assert "step 3, rank 1: the activation of layers.1.mlp has 2 times" in printed
-    link = json.loads(output.read_text())["links"][0]
+    written = json.loads(output.read_text())
+    assert written["verdict"] in printed
+    assert written["facts"][0]["code"] == "monitor.part_means"
+    link = written["links"][0]
     assert link in printed
     assert link == (
         "#graph_ascend&p.graph_ascend.file=run.vis.db&p.graph_ascend.step=3&p.graph_ascend.rank=1"
         "&p.graph_ascend.side=npu"
         "&p.graph_ascend.node=Module.module.layers.1.mlp.GatedMLP.forward.0"
     )
+    assert main([*arguments[:3], "--graphs", str(tmp_path / "dump"), "--language", "zh"]) == 0
+    printed = capsys.readouterr().out
+    assert "结论      两次运行在 step 3、rank 1 处分开：layers.1.mlp 的激活值的范数是" in printed
+    assert f"图        {tmp_path / 'dump'} 之下没有含 step 3、rank 1 的 .vis.db。" in printed
 
 
 def test_a_resumed_training_replaces_what_it_repeats(tmp_path: Path, reference: Path) -> None:
@@ -174,7 +182,7 @@ def test_what_cannot_be_compared_is_said(
     other = tmp_path / "dump"
     shutil.copytree(reference, other)
     shutil.rmtree(other / "monitor" / "rank1")
-    assert compare_monitors(other, reference).notes == ("Only one of the runs has rank 1.",)
+    assert compare_monitors(other, reference).notes == (fact("monitor.one_has_rank", ranks=[1]),)
     table = other / "monitor" / "rank0" / "values_step0.csv"
     table.write_text(table.read_text().replace("activation", "actuation", 1))
     with pytest.raises(BuildError, match=r"values_step0\.csv is damaged in row"):

@@ -238,7 +238,8 @@ export class GaNodeSummary extends LocalizedElement {
   _checkTitle({ operatorCheck }: NodeRecord, text: Texts): string {
     if (!operatorCheck) return '';
     const against = translated<string>(text.operatorCheck.against, operatorCheck.compared, '');
-    return [text.operatorCheck.hint, against, operatorCheck.reason].filter(Boolean).join('\n');
+    const why = text.verdict.tell(operatorCheck.reason);
+    return [text.operatorCheck.hint, against, why].filter(Boolean).join('\n');
   }
 
   _match(record: NodeRecord, partner: NodeRecord | undefined, text: Texts): string {

@@ -128,7 +128,7 @@ export class GaVerdictLine extends LocalizedElement {
   declare verdict: Verdict | null;
 
   _isHidden(state: AppState): boolean {
-    return !hasBench(state) || state.graphs === null;
+    return (!hasBench(state) && !verdictOf(state)) || state.graphs === null;
   }
 
   _verdict(state: AppState): Verdict | null {

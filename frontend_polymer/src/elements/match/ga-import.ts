@@ -235,7 +235,9 @@ function line({ npu, bench, matched, turned, problem }: ImportedPair, text: Text
   const fate = matched > 0 ? text.match.importMade : text.match.importPresent;
   item.append(
     create('span', 'mono', names),
-    problem ? create('span', 'left-out', problem) : create('span', 'muted', fate),
+    problem
+      ? create('span', 'left-out', text.verdict.tell(problem))
+      : create('span', 'muted', fate),
   );
   return item;
 }

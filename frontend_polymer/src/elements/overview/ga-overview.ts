@@ -30,7 +30,7 @@ export class GaOverview extends LocalizedElement {
         <section class="wide" hidden$="[[!file.configuration]]">
           <ga-configuration configuration="[[_configuration(file)]]"></ga-configuration>
         </section>
-        <section class="wide" hidden$="[[!file.isComparison]]">
+        <section class="wide" hidden$="[[_lacksVerdict(file)]]">
           <ga-verdict state="[[state]]"></ga-verdict>
         </section>
         <section aria-labelledby="mapTitle">
@@ -122,6 +122,11 @@ export class GaOverview extends LocalizedElement {
 
   _configuration(file: DatabaseFile | undefined): Configuration | null {
     return file?.configuration ?? null;
+  }
+
+  /** Where a run alone was not even checked for what must hold in it. */
+  _lacksVerdict(file: DatabaseFile | undefined): boolean {
+    return !file?.isComparison && !file?.verdict;
   }
 
   _worst(file: DatabaseFile | undefined): GraphPair | undefined {

@@ -16,7 +16,8 @@ export async function saveTable(
   name: string,
   text: Texts,
 ): Promise<void> {
-  await saveAnswer(host, fetch, routeUrl('table', { ...query, form: 'xlsx' }), {
+  const { code: language } = text.language;
+  await saveAnswer(host, fetch, routeUrl('table', { ...query, form: 'xlsx', language }), {
     name,
     type: WORKBOOK,
     text,
@@ -32,7 +33,8 @@ export async function saveReport(
 ): Promise<void> {
   const stem = file.replace(/^.*\//, '').replace(/\.vis\.db$/, '');
   const name = `${stem}_report.html`;
-  await saveAnswer(host, fetch, routeUrl('report', { file }), { name, type: 'text/html', text });
+  const url = routeUrl('report', { file, language: text.language.code });
+  await saveAnswer(host, fetch, url, { name, type: 'text/html', text });
 }
 
 async function saveAnswer(

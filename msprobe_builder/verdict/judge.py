@@ -1,0 +1,100 @@
+"""The verdict on one step and rank: by rules, by the model of error, or by what both find.
+
+The model names the place of faults better that nobody had seen, the rules know more kinds of runs
+that are right. So the model says where a fault is, and rules must agree that there is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from msprobe_builder.base.codes import Strength
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.metrics.result import PairResult
+from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.model.judgement import applies, judge_by_model
+from msprobe_builder.verdict.ruling.conclusion import FAULT, conclude
+from msprobe_builder.verdict.ruling.judged import Judgement, Suspect, label
+from msprobe_builder.verdict.ruling.judgement import judge_by_rules
+
+Judge = Literal["rules", "model", "both"]
+
+
+def judge_pair(result: PairResult, judge: Judge = "rules") -> Judgement | None:
+    """The verdict on a comparison of one step and rank; None where nothing was compared.
+
+    Rules judge alone where the model does not apply.
+    """
+    by_model = judge_by_model(result) if judge != "rules" and applies(result) else None
+    if by_model is not None and judge == "model":
+        return by_model
+    by_rules = judge_by_rules(result)
+    if by_rules is None or by_model is None or by_rules.is_reduced:
+        return by_rules
+    return _agreed(result, by_rules, by_model)
+
+
+def _agreed(result: PairResult, by_rules: Judgement, by_model: Judgement) -> Judgement:
+    """What both say together: a fault for certain where both see one, at the model's place."""
+    sees, model_sees = by_rules.conclusion == FAULT, by_model.conclusion == FAULT
+    first = by_model.suspects[0] if by_model.suspects else None
+    if sees and (first is None or not model_sees):
+        return _doubted(result, by_rules)
+    if first is None or not model_sees or first.node in _of_parameters(result):
+        limits = tuple(one for one in by_model.said if one.code.startswith("limits"))
+        return replace(by_rules, said=(*by_rules.said, *limits)) if not first else by_rules
+    if by_rules.suspects and _is_told_better(by_rules, first):
+        return by_rules
+    return _with(by_model, by_rules.suspects[0]) if sees else _doubted(result, by_model)
+
+
+def _of_parameters(result: PairResult) -> set[int]:
+    """Nodes of gradients of parameters, which recorders add up in ways that rules know."""
+    return set(np.flatnonzero(result.npu.tree.calls.direction == Direction.NONE).tolist())
+
+
+# What rules know more of than where it is.
+_TOLD_BETTER = {
+    *(Cause.EXTERNAL, Cause.WEIGHT, Cause.WEIGHTS, Cause.RANDOM, Cause.RANK, Cause.NUMBER),
+    *(Cause.PART, Cause.UNRECORDED),
+}
+
+
+def _is_told_better(by_rules: Judgement, first: Suspect) -> bool:
+    """Whether rules say more: what it is, the same place, or why that is doubtful."""
+    best = by_rules.suspects[0]
+    doubted = [_place(one) for one in by_rules.suspects if one.strength is not Strength.STRONG]
+    if by_rules.conclusion != FAULT or best.cause in _TOLD_BETTER:
+        return True
+    return _place(first) in (_place(best), *doubted)
+
+
+def _doubted(result: PairResult, told: Judgement) -> Judgement:
+    """The same, certain of nothing."""
+    suspects = [replace(one, strength=Strength.WEAK) for one in told.suspects]
+    conclusion, said = conclude(
+        [(one.strength, label(one, result), one.evidence, one.source) for one in suspects],
+        told.compared,
+        unjudged=0,
+        choice=None,
+    )
+    known = {one.code for one in (*told.suspects[0].evidence, *said)}
+    rest = [one for one in told.said if one.code not in known and one.code != "accused"]
+    return replace(told, suspects=suspects, conclusion=conclusion, said=(*said, *rest))
+
+
+def _with(by_model: Judgement, other: Suspect) -> Judgement:
+    """The model's, with the place that rules name behind its own first."""
+    if any(_place(one) == _place(other) for one in by_model.suspects):
+        return by_model
+    first, *rest = by_model.suspects
+    later = np.where(by_model.suspect > 0, by_model.suspect + 1, by_model.suspect)
+    weak = replace(other, strength=Strength.WEAK)
+    return replace(by_model, suspects=[first, weak, *rest], suspect=later)
+
+
+def _place(one: Suspect) -> tuple[int, int]:
+    return one.side, one.node

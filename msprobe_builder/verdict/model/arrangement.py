@@ -1,0 +1,86 @@
+"""Calls that put elements elsewhere, which no statistic tells until somebody computes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.graph.floating import discrete_types
+from msprobe_builder.graph.part import Part, inputs_of, put_out_by
+from msprobe_builder.operators.operator import Kind
+from msprobe_builder.verdict.model.runs import Runs
+
+Int = NDArray[np.int64]
+
+_ARRANGING = {
+    *(Kind.TRANSPOSE, Kind.TURN, Kind.SORT, Kind.REPEAT, Kind.SHAPE, Kind.PICK, Kind.PLACE),
+    *(Kind.JOIN, Kind.POOL, Kind.COMPARE, Kind.MASK),
+}
+# Calls of one tensor through which another arrangement goes unseen.
+_BLIND = _ARRANGING | {Kind.CAST, Kind.POINTWISE, Kind.SLICE}
+_FURTHEST = 12
+_NEAR = 200
+
+
+def arranged_by(runs: Runs, node: int, arguments: Container[int]) -> tuple[int, int] | None:
+    """Side and node of the nearest call before that may have put elements elsewhere; None: nobody.
+
+    One that has no counterpart, or other arguments, and from which on nothing would have shown it.
+    """
+    found = []
+    for side, part, partner, maker in (
+        (0, runs.npu, runs.partner, runs.origin),
+        (1, runs.bench, runs.bench_partner, runs.bench_origin),
+    ):
+        start = node if side == 0 else int(runs.partner[node])
+        if start >= 0:
+            found += [
+                (distance, side, one)
+                for distance, one in _before(part, start, maker)
+                if _arranges(part, one) and (partner[one] < 0 or (not side and one in arguments))
+            ]
+    return min(found)[1:] if found else _lone_choice(runs, node)
+
+
+def _lone_choice(runs: Runs, node: int) -> tuple[int, int] | None:
+    """The last call of one side alone, before, that put out whole numbers or truth values.
+
+    Of these next to nothing is recorded: two masks have equal statistics whatever they mask.
+    """
+    found = []
+    for side, part, partner in ((0, runs.npu, runs.partner), (1, runs.bench, runs.bench_partner)):
+        before = node if side == 0 else int(runs.partner[node])
+        lone = part.calls.is_forward_call & (partner < 0)
+        discrete = discrete_types(runs.texts)[part.table.dtype_id] & part.table.is_tensor
+        put_out = part.table.node[discrete & put_out_by(part, lone)]
+        near = put_out[(put_out < before) & (before - put_out < _NEAR)]
+        found += [(before - int(one), side, int(one)) for one in near[:1]]
+    return min(found)[1:] if found else None
+
+
+def _arranges(part: Part, node: int) -> bool:
+    return part.calls.operators[int(part.calls.stem[node])].kind in _ARRANGING
+
+
+def _before(part: Part, node: int, maker: Int) -> list[tuple[int, int]]:
+    """Calls that a call's inputs come from, through such as would show nothing; with distances."""
+    result: list[tuple[int, int]] = []
+    seen = {node}
+    level = [node]
+    for distance in range(_FURTHEST):
+        following = []
+        for one in level:
+            rows = inputs_of(part.table, one)
+            is_blind = distance == 0 or (
+                part.calls.operators[int(part.calls.stem[one])].kind in _BLIND and len(rows) <= 2
+            )
+            if not is_blind:
+                continue
+            made = [int(maker[row]) for row in rows.tolist()]
+            following += [int(part.table.node[row]) for row in made if row >= 0]
+        level = [one for one in dict.fromkeys(following) if one not in seen]
+        seen.update(level)
+        result += [(distance, one) for one in level]
+    return result

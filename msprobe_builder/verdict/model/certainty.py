@@ -1,0 +1,53 @@
+"""How likely a clue is right, counted on planted faults and on runs without one.
+
+``benchmarks/results`` holds the counts. Of clues in order only the first can be where the fault
+begins; another one is right where that is wrong.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from msprobe_builder.base.codes import Strength
+from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.model.clue import Clue
+
+_STRONG = 0.8
+_STRUCTURE = {Cause.MISSING, Cause.EXTRA, Cause.WIRING, Cause.ORDER}
+# Shares of first clues that were right, by the least score of a band.
+_Bands = tuple[tuple[float, float], ...]
+_BY_ARGUMENTS: _Bands = ((0.0, 0.97),)
+_BY_STRUCTURE: _Bands = ((0.0, 0.7), (30.0, 0.92))
+_BY_GRADIENTS: _Bands = ((0.0, 0.75),)
+_UNSEEN = 0.3  # of an argument that differs where nothing that comes out does
+_BY_NUMBERS: _Bands = ((0.0, 0.5), (10.0, 0.45), (30.0, 0.85), (100.0, 0.94))
+_ROUNDING = 2.0
+_FURTHER = 0.3  # of what the clues before leave over
+
+
+def probabilities(found: list[Clue]) -> list[float]:
+    """The chance that each clue, in their order, is where the fault is."""
+    result, left = [], 1.0
+    for place, one in enumerate(found):
+        chance = left * _alone(one) * (_FURTHER if place else 1.0)
+        result.append(chance)
+        left -= chance
+    return result
+
+
+def strength(probability: float) -> Strength:
+    """What is said of it in a word."""
+    return Strength.STRONG if probability >= _STRONG else Strength.WEAK
+
+
+def _alone(clue: Clue) -> float:
+    bands = _BY_NUMBERS
+    if clue.cause is Cause.ARGUMENT and clue.row >= 0 and clue.error <= _ROUNDING * clue.expected:
+        return _UNSEEN
+    if clue.cause is Cause.ARGUMENT:
+        bands = _BY_ARGUMENTS
+    elif clue.cause is Cause.GRADIENT and clue.row >= 0:
+        bands = _BY_GRADIENTS
+    elif clue.cause in _STRUCTURE:
+        bands = _BY_STRUCTURE
+    return bands[bisect_right([least for least, _ in bands], clue.score) - 1][1]

@@ -1,0 +1,92 @@
+"""Something that is more than what is expected, and all that it is taken from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.part import Part
+from msprobe_builder.operators.operator import Kind
+from msprobe_builder.verdict.differences.arguments import Argument
+from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.model.conduct import Conduct
+from msprobe_builder.verdict.model.observations import Observations
+from msprobe_builder.verdict.model.propagation import Expected
+from msprobe_builder.verdict.model.runs import Runs
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+
+# From which score on a clue is worth a look: planted faults score above, runs without one below.
+THRESHOLD = 7.0
+CHOSE = 30.0  # whole numbers differ though nothing that went in does
+
+
+@dataclass(frozen=True)
+class Clue:
+    """Something at a node of a side that is ``score`` times more than what is expected.
+
+    ``row`` of the npu table is where it shows, -1 nowhere.
+    """
+
+    score: float
+    side: int
+    node: int
+    cause: Cause
+    row: int
+    error: float = 0.0
+    expected: float = 0.0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that clues are taken from."""
+
+    runs: Runs
+    seen: Observations
+    does: Conduct
+    expected: Expected
+    arguments: dict[int, list[Argument]]
+    passed_over: Bool  # nodes whose gradient a neighbour is told with
+    requires_grad: Int  # rows that need a gradient on one side only
+
+    @staticmethod
+    def of(
+        runs: Runs,
+        seen: Observations,
+        does: Conduct,
+        expected: Expected,
+        arguments: dict[int, list[Argument]],
+        requires_grad: Int,
+    ) -> Evidence:
+        """With what only this needs."""
+        idle = idle_calls(runs.npu)
+        theirs = idle_calls(runs.bench)
+        either = idle | ((runs.partner >= 0) & theirs[runs.partner])
+        twin = runs.npu.calls.twin
+        over = runs.backward & (twin >= 0) & either[twin]
+        return Evidence(runs, seen, does, expected, arguments, np.asarray(over), requires_grad)
+
+
+_HANDS_ON = {Kind.CAST, Kind.SHAPE, Kind.TRANSPOSE, Kind.MASK, Kind.DRAW, Kind.TURN}
+
+
+def idle_calls(part: Part) -> Bool:
+    """Forward calls that hand on the tensor itself: casts to its own type, dropout of nothing."""
+    table, calls, size = part.table, part.calls, len(part.tree)
+    first = np.full(size, -1)
+    result = np.full(size, -1)
+    leading = table.is_tensor & (table.position == 0)
+    for section, column in ((Section.INPUT, first), (Section.OUTPUT, result)):
+        rows = np.flatnonzero(leading & (table.section == section))
+        column[table.node[rows]] = rows
+    hands_on = calls.are(lambda one: one.kind in _HANDS_ON or "itself" in one.keeps)
+    chosen = hands_on & (calls.direction == Direction.FORWARD) & (first >= 0) & (result >= 0)
+    own, made = table.statistics[:, first], table.statistics[:, result]
+    same = ((own == made) | (np.isnan(own) & np.isnan(made))).all(axis=0)
+    return np.asarray(chosen & same & (table.dtype_id[first] == table.dtype_id[result]))

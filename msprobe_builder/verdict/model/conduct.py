@@ -1,0 +1,105 @@
+"""What a call makes of the error of what it is given, by the table of operators.
+
+e of an output is √(Σ(κᵢeᵢ)² + u²). Operators fall into few kinds of κ, see docs/design/model.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.graph.part import Part
+from msprobe_builder.operators.operator import Kind, Operator
+from msprobe_builder.verdict.differences.drawn import drawing_calls
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+
+# Kinds of noise, of which each learns its own level.
+PLAIN, SUMS, PRODUCTS, REACH, MOVES = range(5)
+_GAIN = np.array([1.0, 1.5, 1.5, 3.0, 1.5])
+_MOVING = {Kind.SLICE, Kind.PICK, Kind.LOOKUP, Kind.FILTER, Kind.MASK}
+_SEVERAL = 3
+_SIZED = {Kind.SHAPE, Kind.MAKE, Kind.EMPTY, Kind.FILL, Kind.REPEAT, Kind.DRAW, Kind.QUERY}
+# By how much the slope of a function may change over the range of its input: the power of
+# peak over root mean square by which the gradient of its smallest element exceeds the others'.
+_STEEP = {"smallest": 2, "quotient": 2, "slope": 2}
+_STEEPER = {"rsqrt": 3}
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """Columns by node."""
+
+    kind: Int
+    gain: Float
+    steep: Int  # the power of peak over root mean square that its gradient may grow by
+    breaks: Bool  # a little more of what it is given may be all of what it puts out
+    kinks: Bool  # the same of its gradient
+    turns: Bool  # any sign, or any turn, is as right
+    near_zero: Bool  # has zeros where its slope is about one, so that little is left of it there
+    normalises: Bool
+    adds_up: Bool  # what it puts out is a sum over many elements
+    averages: Bool
+    counts: Bool  # whole numbers among its arguments say more than sizes
+    composite: Bool  # made of several operators, so that rounding adds up unseen
+    received: Bool  # of other ranks, whose tensors nobody knows here
+    free: Bool  # draws, or hands out memory as it was
+
+
+def conduct_of(part: Part, texts: Texts, told: Bool) -> Conduct:
+    """What all nodes do; ``told`` are those whose operator tells, others are plain."""
+    operators = part.calls.operators
+
+    def by_node(answers: list[int]) -> Int:
+        return np.where(told, np.array(answers, dtype=np.int64)[part.calls.stem], 0)
+
+    def where(answers: list[bool]) -> Bool:
+        return np.asarray(by_node([int(one) for one in answers]) == 1)
+
+    kind = by_node([_kind(one) for one in operators])
+    return Conduct(
+        kind,
+        _GAIN[kind],
+        by_node([_steepness(one) for one in operators]),
+        where([bool(one.breaks & {"jumps", "steps"}) for one in operators]),
+        where([bool(one.breaks) for one in operators]),
+        where(["sign" in one.breaks for one in operators]),
+        where([bool(one.condition & {"periodic", "near_one"}) for one in operators]),
+        where([one.kind is Kind.NORMALISE for one in operators]),
+        where([one.kind is Kind.REDUCTION and "sums" in one.condition for one in operators]),
+        where([_averages(one) for one in operators]),
+        where([one.kind not in _SIZED and "sizes" not in one.traits for one in operators]),
+        where([_is_composite(one) for one in operators]),
+        where([one.kind is Kind.COLLECTIVE for one in operators]),
+        drawing_calls(part, texts) | where([one.kind is Kind.EMPTY for one in operators]),
+    )
+
+
+def _is_composite(operator: Operator) -> bool:
+    several = "products" in operator.condition and len(operator.parts) >= _SEVERAL
+    return several or operator.kind is Kind.OTHER
+
+
+def _averages(operator: Operator) -> bool:
+    if operator.kind is Kind.POOL:
+        return "avg" in operator.name
+    return operator.kind is Kind.REDUCTION and "mean" in operator.name
+
+
+def _kind(operator: Operator) -> int:
+    for word, kind in (("products", PRODUCTS), ("sums", SUMS), ("reach", REACH)):
+        if word in operator.condition:
+            return kind
+    picks = operator.kind is Kind.REDUCTION and bool(operator.breaks & {"kink", "ties"})
+    return MOVES if operator.kind in _MOVING or picks else PLAIN
+
+
+def _steepness(operator: Operator) -> int:
+    return _STEEPER.get(
+        operator.name, max((_STEEP.get(word, 1) for word in operator.condition), default=1)
+    )

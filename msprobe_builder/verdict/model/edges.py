@@ -1,0 +1,162 @@
+"""Tensors that calls are given, and parameters get, though their makers put out others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.part import Part
+from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.model.clue import CHOSE, THRESHOLD, Clue, Evidence
+from msprobe_builder.verdict.model.noise import spread_of_edges
+from msprobe_builder.verdict.model.observations import WORST, surprise
+from msprobe_builder.verdict.model.runs import Runs
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+
+_UNKNOWN_MAKER = 0.5
+_BEFORE, _NEAR = 40, 200  # outputs that tell what an unknown one is off by, and how far they lie
+_LONE_NEAR = 60
+
+
+def of_edges(evidence: Evidence) -> Iterable[Clue]:
+    """Tensors that calls are given, or parameters get, though their makers put out others."""
+    runs, seen, latent = evidence.runs, evidence.seen, evidence.expected.latent
+    table = runs.npu.table
+    given = runs.rows(Section.INPUT, Section.PARAMETERS)
+    given |= runs.rows(Section.OUTPUT) & runs.open[table.node] & (runs.maker >= 0)
+    given &= (runs.other >= 0) & (seen.size > 0) & ~evidence.passed_over[table.node]
+    rows = np.flatnonzero(given)
+    made, bench_made = runs.maker[rows], runs.bench_maker[runs.other[rows]]
+    node = table.node[rows]
+    base = np.where(made >= 0, latent[made], np.nan)
+    counterpart = np.where(made >= 0, runs.other[made], -1)
+    weight = table.section[rows] == Section.PARAMETERS
+    base[weight & (made < 0)] = 0.0
+    lone = _lone(runs.bench, runs.bench_partner)
+    missing = (bench_made >= 0) & lone[runs.bench.table.node[bench_made]]
+    rewired = (made >= 0) & (counterpart >= 0) & (bench_made >= 0) & (counterpart != bench_made)
+    extra = (made >= 0) & _lone(runs.npu, runs.partner)[table.node[made]] & (counterpart < 0)
+    base[missing & (made < 0)] = 0.0
+    unknown = np.isnan(base)
+    base[unknown] = _level_before(evidence, rows[unknown])
+    floor = np.where(weight, 0.3, 0.6) * (runs.coarse if runs.is_mixed else runs.fine)[rows]
+    told = np.fmax(floor, 2 * base) * spread_of_edges(runs, seen, evidence.expected)[rows]
+    score = surprise(seen, rows, told) * np.where(unknown, _UNKNOWN_MAKER, 1.0)
+    chosen = runs.discrete[rows]
+    score[chosen] = np.where((seen.differs[rows]) & ~(base > 0), CHOSE, 0.0)[chosen]
+    for place in np.flatnonzero(score > 1).tolist():
+        row, at = int(rows[place]), int(node[place])
+        strength = float(score[place])
+        clue = Clue(strength, 0, at, Cause.BETWEEN, row, float(seen.size[row]), float(told[place]))
+        if weight[place] and made[place] < 0:
+            yield replace(clue, cause=Cause.WEIGHT)
+        elif missing[place]:
+            yield _of_lone(runs, clue, 1, int(runs.bench.table.node[bench_made[place]]))
+        elif extra[place]:
+            yield _of_lone(runs, clue, 0, int(table.node[made[place]]))
+        elif rewired[place]:
+            yield replace(clue, cause=Cause.WIRING)
+        elif made[place] < 0:
+            yield _of_unknown(runs, clue)
+        else:
+            yield clue
+    yield from _of_parameter_gradients(evidence)
+
+
+def _lone(part: Part, partner: Int) -> Bool:
+    return np.asarray((part.calls.is_api | part.calls.is_module) & (partner < 0))
+
+
+def _of_lone(runs: Runs, clue: Clue, side: int, node: int) -> Clue:
+    """The clue as one of a call that one side alone makes: the forward one, where it has one."""
+    part, partner = ((runs.npu, runs.partner), (runs.bench, runs.bench_partner))[side]
+    twin = int(part.calls.twin[node])
+    if part.calls.direction[node] == Direction.BACKWARD and twin >= 0 and partner[twin] < 0:
+        node = twin
+    return replace(clue, side=side, node=node, cause=Cause.MISSING if side else Cause.EXTRA)
+
+
+def _of_unknown(runs: Runs, clue: Clue) -> Clue:
+    """Of a tensor that nobody knows the maker of: a call nearby whose output nobody uses."""
+    if runs.backward[clue.node] or clue.score <= THRESHOLD / 2:
+        return replace(clue, cause=Cause.EXTERNAL)
+    for side in (1, 0):
+        part = (runs.npu, runs.bench)[side]
+        here = clue.node if side == 0 else int(runs.partner[clue.node])
+        near = _unused(runs, side)
+        near = near[(near < here) & (here - near < _LONE_NEAR)]
+        if here >= 0 and len(near):
+            beside = near[part.tree.parent[near] == part.tree.parent[here]]
+            node = int(beside[0]) if len(beside) else int(near[-1])
+            return _of_lone(runs, clue, side, node)
+    return replace(clue, cause=Cause.EXTERNAL)
+
+
+def _unused(runs: Runs, side: int) -> Int:
+    """Forward calls of one side alone whose outputs nobody is known to use."""
+    part, partner, maker = (
+        (runs.npu, runs.partner, runs.maker),
+        (runs.bench, runs.bench_partner, runs.bench_maker),
+    )[side]
+    used = np.zeros(len(part.tree), dtype=bool)
+    used[part.table.node[maker[maker >= 0]]] = True
+    return np.flatnonzero(part.calls.is_forward_call & (partner < 0) & ~used)
+
+
+def _level_before(evidence: Evidence, rows: Int) -> Float:
+    """What the outputs before some rows are off by at most, of those that are near."""
+    runs, latent = evidence.runs, evidence.expected.latent
+    table = runs.npu.table
+    outputs = np.flatnonzero(~np.isnan(evidence.expected.told) & ~np.isnan(latent))
+    result = np.zeros(len(rows))
+    for back in (False, True):
+        some = outputs[runs.backward[table.node[outputs]] == back]
+        at = table.node[some]
+        chosen = np.flatnonzero(runs.backward[table.node[rows]] == back)
+        for place in chosen.tolist():
+            node = table.node[rows[place]]
+            end = int(np.searchsorted(at, node))
+            near = some[max(0, end - _BEFORE) : end]
+            near = near[node - table.node[near] < _NEAR]
+            result[place] = min(float(latent[near].max(initial=0.0)), WORST)
+    return result
+
+
+def _of_parameter_gradients(evidence: Evidence) -> Iterable[Clue]:
+    """Gradients of parameters, as far off as the worst of their module's backward calls."""
+    runs, seen, latent = evidence.runs, evidence.seen, evidence.expected.latent
+    table, tree, calls = runs.npu.table, runs.npu.tree, runs.npu.calls
+    rows = np.flatnonzero(runs.rows(Section.PARAMETERS_GRAD) & (runs.other >= 0) & (seen.size > 0))
+    if not len(rows):
+        return
+    back = np.flatnonzero(runs.backward[table.node] & ~np.isnan(latent))
+    above = np.where(
+        calls.is_api[table.node[back]], tree.parent[table.node[back]], table.node[back]
+    )
+    stem = calls.stem[above]
+    worst, longest = np.full(len(calls.stems), np.nan), np.zeros(len(calls.stems))
+    order = np.argsort(latent[back])
+    worst[stem[order]] = latent[back][order]
+    np.maximum.at(longest, stem, np.nan_to_num(seen.norm[back]))
+    names = {one: number for number, one in enumerate(calls.stems)}
+    for row in rows.tolist():
+        node = int(table.node[row])
+        of = names.get(tree.names[node].partition(".parameters_grad")[0], -1)
+        base = float(worst[of]) if of >= 0 else np.nan
+        weight = 1.0
+        if np.isnan(base):
+            base, weight = float(_level_before(evidence, np.array([row]))[0]), _UNKNOWN_MAKER
+        elif "," not in runs.texts.values[table.shape_id[row]] and seen.norm[row] > 0:
+            base = min(WORST, base * max(1.0, longest[of] / seen.norm[row]))
+        told = max(0.6 * (runs.coarse if runs.is_mixed else runs.fine)[row], 2 * base)
+        score = weight * float(surprise(seen, np.array([row]), np.array([told]))[0])
+        if score > 1:
+            yield Clue(score, 0, node, Cause.OUTPUT, row, float(seen.size[row]), told)

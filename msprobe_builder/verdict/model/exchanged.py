@@ -1,0 +1,68 @@
+"""Calls that came in another order: what one is given, or puts out, another one has there."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.model.clue import Clue
+from msprobe_builder.verdict.model.runs import Runs
+
+Int = NDArray[np.int64]
+
+_ALIKE = 2.0**-6  # of values that one side has in half precision
+_SMALL = 1e-3  # of the largest of a tensor's statistics
+_OF_GIVEN = (Cause.EXTERNAL, Cause.WIRING, Cause.BETWEEN)  # of what calls are given
+_MOST = 20_000  # rows of one operator and size that are looked at
+
+
+def without_exchanged(runs: Runs, found: list[Clue]) -> list[Clue]:
+    """Those that no other pairing of calls of one operator explains."""
+    is_api = runs.npu.calls.is_api
+    return [
+        one
+        for one in found
+        if one.cause not in _OF_GIVEN
+        or not is_api[runs.npu.table.node[one.row]]
+        or not _is_exchanged(runs, one.row)
+    ]
+
+
+def _is_exchanged(runs: Runs, row: int) -> bool:
+    """Whether another call has here what this one has there, and the other way round."""
+    other = int(runs.other[row])
+    if other < 0:
+        return False
+    own = _like(runs.npu.table, runs.bench.table, runs, row, other, 0)
+    theirs = _like(runs.bench.table, runs.npu.table, runs, other, row, 1)
+    return own and theirs
+
+
+def _like(
+    table: ParameterTable, elsewhere: ParameterTable, runs: Runs, row: int, but: int, side: int
+) -> bool:
+    """Whether a call of the other side, of the same operator, has the tensor of a row."""
+    calls = (runs.npu, runs.bench)[1 - side].calls
+    operator = (runs.npu, runs.bench)[side].calls.operators[
+        int((runs.npu, runs.bench)[side].calls.stem[table.node[row]])
+    ]
+    rows = np.flatnonzero(
+        (elsewhere.section == table.section[row])
+        & (elsewhere.position == table.position[row])
+        & (elsewhere.shape_id == table.shape_id[row])
+        & elsewhere.is_tensor
+    )[:_MOST]
+    rows = rows[rows != but]
+    names = [calls.operators[int(stem)].name for stem in calls.stem[elsewhere.node[rows]].tolist()]
+    rows = rows[np.array([name == operator.name for name in names], dtype=bool)]
+    if not len(rows):
+        return False
+    own = table.statistics[:, row, None]
+    if not np.isfinite(own).all():
+        return False
+    size = np.abs(own).max()
+    apart = np.abs(elsewhere.statistics[:, rows] - own)
+    near = apart <= _ALIKE * np.abs(own) + _SMALL * size
+    return bool(near.all(axis=0).any())

@@ -1,0 +1,67 @@
+"""How much two runs differ by anyhow, learnt from their calls and never beyond what types allow."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.floating import SINGLE
+from msprobe_builder.verdict.model.conduct import MOVES, Conduct
+from msprobe_builder.verdict.model.observations import Observations
+from msprobe_builder.verdict.model.propagation import Expected
+from msprobe_builder.verdict.model.runs import Runs
+
+Float = NDArray[np.float64]
+
+_FEW = 8  # calls that say nothing of others
+_QUIETEST = 0.2  # share of calls that differ least: faults are not among them
+_MOST = 20 * SINGLE
+_LEVELS = 5
+
+
+def noise_of(runs: Runs, seen: Observations, does: Conduct) -> Float:
+    """What any call of the forward and of the backward pass adds; 0 where types tell it."""
+    result = np.zeros(2)
+    if runs.is_mixed:
+        return result
+    table = runs.npu.table
+    rows = runs.rows(Section.OUTPUT) & runs.npu.calls.is_api[table.node] & ~runs.discrete
+    rows &= (seen.size > 0) & (does.kind[table.node] != MOVES)
+    back = runs.backward[table.node]
+    for direction in (0, 1):
+        sizes = seen.size[rows & (back == bool(direction))]
+        if len(sizes) >= _FEW:
+            result[direction] = min(float(np.quantile(sizes, _QUIETEST)), _MOST)
+    return result
+
+
+def spread_of(runs: Runs, seen: Observations, does: Conduct, expected: Expected) -> Float:
+    """By npu row how many times further off than expected calls of its kind are as a rule."""
+    table = runs.npu.table
+    rows = np.flatnonzero((expected.told > 0) & (seen.size > 0) & ~runs.discrete)
+    ratio = np.full(len(table), np.nan)
+    ratio[rows] = np.log(seen.size[rows] / expected.told[rows])
+    most = np.log(3.0 if runs.is_mixed else 4.0)
+    group = does.kind[table.node] + _LEVELS * runs.backward[table.node]
+    result = np.ones(2 * _LEVELS)
+    for one in np.unique(group[rows]).tolist():
+        found = ratio[rows][group[rows] == one]
+        if len(found) >= _FEW:
+            result[one] = np.exp(np.clip(np.median(found), np.log(0.5), most))
+    return np.asarray(result[group])
+
+
+def spread_of_edges(runs: Runs, seen: Observations, expected: Expected) -> Float:
+    """The same by direction, of what calls are given."""
+    table = runs.npu.table
+    rows = np.flatnonzero((expected.told > 0) & (seen.size > 0) & ~runs.discrete)
+    most = np.log(3.0 if runs.is_mixed else 4.0)
+    result = np.ones(2)
+    back = runs.backward[table.node]
+    for direction in (0, 1):
+        here = rows[back[rows] == bool(direction)]
+        if len(here) > _FEW:
+            ratio = np.median(np.log(seen.size[here] / expected.told[here]))
+            result[direction] = np.exp(np.clip(ratio, 0, most))
+    return result[back.astype(np.int64)]

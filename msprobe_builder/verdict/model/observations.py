@@ -1,0 +1,189 @@
+"""What was recorded of a pair of tensors, as observations of one unknown: how far elements differ.
+
+Of elements that differ by ``e`` of their root mean square, as rounding makes them differ, each
+number that was recorded moves by an amount of its own: extremes by about e, the mean by e/√n, the
+norm by e/√n and by e²/2 (what is added to something in no direction in particular lengthens it).
+So each number is a reading of e with an error bar, and :func:`surprise` says how many of these the
+furthest one lies outside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.graph.floating import SINGLE
+from msprobe_builder.metrics.comparison import Comparisons
+from msprobe_builder.verdict.model.runs import Runs
+
+Int = NDArray[np.int64]
+Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+
+_MAX, _MIN, _MEAN, _NORM = range(4)
+WORST = 10.0  # as far off as one can be: finite here, not there
+_MASK = 1e3  # a lowest number that many times the highest one hides what it stands for
+_MASK_FROM = -9e3
+# Rounding is not quite without direction: a share of it moves mean and norm.
+_COMMON = 0.12
+# What a recorder's own sums lose: in float32, more of more elements.
+_SUMMED, _SUMMED_PER_ELEMENT = 2e-7, 2e-13
+_CLEARLY = 4.0
+_HALF_NORM = 0.3  # of a unit of half precision, where a recorder takes the norm in it
+# From which expected difference on two tensors have nothing in common, and anything may be seen.
+_UNRELATED = 0.5
+_EXACT_SPREAD = 1.5  # e that was measured, in units of e that was expected
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Columns by npu row; NaN where nothing is known.
+
+    ``size`` is the best reading of e. ``moved`` of shape (4, n) are the readings of maximum,
+    minimum, mean and norm, ``exact`` is e itself where elements were compared. ``rms``, ``norm``,
+    ``mean``, ``peak`` and ``smallest`` (of absolute values; 0 where signs differ) are the
+    reference's.
+    """
+
+    size: Float
+    moved: Float
+    exact: Float
+    rms: Float
+    norm: Float
+    mean: Float
+    peak: Float
+    smallest: Float
+    elements: Float
+    resolution: Float
+    differs: Bool  # by more than the recorder's sums explain
+
+
+def observe(runs: Runs, comparisons: Comparisons) -> Observations:
+    """The readings of all pairs."""
+    table, bench = runs.npu.table, runs.bench.table
+    size = len(table)
+    rows = np.flatnonzero((runs.other >= 0) & table.is_tensor)
+    other = runs.other[rows]
+    # Tensors of other sizes are other tensors: nothing is read of them.
+    rows, other = rows[alike := table.numel[rows] == bench.numel[other]], other[alike]
+    own, theirs = table.statistics[:, rows], bench.statistics[:, other]
+    absent = table.missing[rows] | bench.missing[other]
+    known = (absent[None, :] & (1 << np.arange(4))[:, None]) == 0
+    elements = np.fmax(table.numel, 1.0)
+    with np.errstate(all="ignore"):
+        peak = np.fmax(np.abs(theirs[_MAX]), np.abs(theirs[_MIN]))
+        rms = theirs[_NORM] / np.sqrt(elements[rows])
+        rms = np.where(np.isfinite(rms) & (rms > 0), rms, peak)
+        masked = _masked(theirs) | _masked(own)
+        rms = np.where(masked, np.abs(theirs[_MAX]), rms)
+        peak = np.where(masked, np.abs(theirs[_MAX]), peak)
+        unit = np.stack(
+            [
+                np.fmax(rms, np.abs(theirs[_MAX])),
+                np.fmax(rms, np.abs(theirs[_MIN])),
+                rms,
+                theirs[_NORM],
+            ]
+        )
+        one_sign = theirs[_MAX] * theirs[_MIN] > 0
+        smallest = np.where(one_sign, np.fmin(np.abs(theirs[_MAX]), np.abs(theirs[_MIN])), 0.0)
+        apart = np.abs(own - theirs)
+        apart[(own == theirs) | (np.isnan(own) & np.isnan(theirs))] = 0.0
+        moved = np.where(apart == 0, 0.0, apart / unit)
+    moved[_MIN:, masked] = np.nan
+    moved = np.where(np.isfinite(moved) & known, moved, np.nan)
+    broken = known & (np.isfinite(own) != np.isfinite(theirs))
+    broken &= ~((own < _MASK_FROM) & (theirs < _MASK_FROM))
+    moved[:, broken[:_MEAN].any(axis=0)] = WORST
+    moved = np.minimum(moved, WORST)
+    unknown = [np.full(size, np.nan) for _ in range(7)]
+    result = Observations(
+        size=unknown[0],
+        moved=np.full((4, size), np.nan),
+        exact=unknown[1],
+        rms=unknown[2],
+        norm=unknown[3],
+        mean=unknown[4],
+        peak=unknown[5],
+        smallest=unknown[6],
+        elements=elements,
+        resolution=_resolution(runs, elements, rows, own, theirs),
+        differs=np.zeros(size, dtype=bool),
+    )
+    for column, values in (
+        (result.rms, rms),
+        (result.norm, theirs[_NORM]),
+        (result.mean, theirs[_MEAN]),
+        (result.peak, peak),
+        (result.smallest, smallest),
+    ):
+        column[rows] = values
+    result.moved[:, rows] = moved
+    result.size[rows] = np.fmax.reduce(moved, axis=0)
+    _measured(result, runs, comparisons)
+    result.differs[:] = (result.moved[:_MEAN] > 0).any(axis=0) | (
+        result.moved[_MEAN:] > _CLEARLY * result.resolution
+    ).any(axis=0)
+    result.differs[result.exact > 0] = True
+    return result
+
+
+def _masked(statistics: Float) -> Bool:
+    """Where the minimum is a number that stands for nothing."""
+    lowest = statistics[_MIN]
+    return np.asarray((lowest < _MASK_FROM) & (np.abs(lowest) > _MASK * np.abs(statistics[_MAX])))
+
+
+def _resolution(runs: Runs, elements: Float, rows: Int, own: Float, theirs: Float) -> Float:
+    """What mean and norm may be off by their recorder's sums alone, as a fraction."""
+    result = _SUMMED + _SUMMED_PER_ELEMENT * elements
+    half = runs.coarse[rows] > SINGLE
+    if any(_are_half(one[_NORM][half]) for one in (own, theirs)):
+        result[rows[half]] = _HALF_NORM * runs.coarse[rows[half]]
+    return np.asarray(result)
+
+
+def _are_half(norms: Float) -> bool:
+    """Whether a recorder has taken norms in half precision: all have few digits."""
+    some = norms[np.isfinite(norms) & (norms > 0)].astype(np.float32)
+    return len(some) > 3 and float(((some.view(np.uint32) & 0xFFFF) == 0).mean()) > 0.9
+
+
+def _measured(result: Observations, runs: Runs, comparisons: Comparisons) -> None:
+    """Fill in what was measured element by element, or by checksums."""
+    pairs = comparisons.pairs
+    if comparisons.md5_equal is not None:
+        equal = pairs.npu[comparisons.md5_equal == 1]
+        result.size[equal], result.moved[:, equal], result.exact[equal] = 0.0, 0.0, 0.0
+    sketched = comparisons.metrics.get("relative_difference")
+    if sketched is not None:
+        told = sketched.known & np.isfinite(sketched.value)
+        relative = np.minimum(sketched.value, WORST)
+        result.size[pairs.npu[told]] = result.exact[pairs.npu[told]] = relative[told]
+    distance = comparisons.metrics.get("euclidean_distance")
+    if distance is not None:
+        norm = runs.bench.table.statistics[_NORM][pairs.bench]
+        with np.errstate(all="ignore"):
+            relative = np.where(distance.value == 0, 0.0, distance.value / norm)
+        told = distance.known & np.isfinite(relative)
+        result.size[pairs.npu[told]] = result.exact[pairs.npu[told]] = relative[told]
+
+
+def surprise(seen: Observations, rows: Int, expected: Float, carried: Float | float = 0.0) -> Float:
+    """How many times further off rows are than ``expected`` makes them; 0 where nothing is known.
+
+    ``carried`` is what mean and norm owe to those of what they were made of.
+    """
+    e = np.fmax(expected, 1e-12)
+    coarse = np.fmax(seen.resolution[rows], carried)
+    spread = e * (_COMMON + 1 / np.sqrt(seen.elements[rows])) + coarse
+    bars = np.stack([e + _SUMMED, e + _SUMMED, spread, spread + np.minimum(1.0, e * e) / 2])
+    with np.errstate(invalid="ignore"):
+        times = np.sort(np.nan_to_num(seen.moved[:, rows] / bars, nan=0.0), axis=0)
+        exact = seen.exact[rows] / (_EXACT_SPREAD * e + _SUMMED)
+    # One number alone may be off by much: a single element, or few that are worse than the others.
+    several = np.sqrt(times[-1] * np.fmax(times[-2], 1.0))
+    found = np.nan_to_num(np.where(np.isnan(exact), several, exact), nan=0.0)
+    return np.where(e < _UNRELATED, found, np.fmin(found, 1.0))

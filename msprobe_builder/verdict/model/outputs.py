@@ -1,0 +1,149 @@
+"""Calls that put out something else than what they are given explains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.floating import SINGLE
+from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.model.arrangement import arranged_by
+from msprobe_builder.verdict.model.clue import CHOSE, THRESHOLD, Clue, Evidence
+from msprobe_builder.verdict.model.noise import spread_of
+from msprobe_builder.verdict.model.observations import WORST, Observations, surprise
+from msprobe_builder.verdict.model.runs import Runs
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+
+_CHOSE_OF_UNKNOWN = 5.0
+_CAST = 40.0  # one side alone computes in another type
+_ARGUMENT = 9.0  # an argument that differs, whether or not it shows
+_ARGUMENT_SHOWS = 2.0
+_PARTLY_KNOWN = 0.4  # of a score, where not all that went in is known
+
+
+def of_outputs(evidence: Evidence) -> Iterable[Clue]:
+    runs, seen, expected = evidence.runs, evidence.seen, evidence.expected
+    table = runs.npu.table
+    rows = np.flatnonzero(
+        ~np.isnan(expected.told)
+        & (runs.other >= 0)
+        & ~np.isnan(seen.size)
+        & ~evidence.does.free[table.node]
+        & ~evidence.passed_over[table.node]
+    )
+    told = expected.told[rows] * spread_of(runs, seen, evidence.does, expected)[rows]
+    score = surprise(seen, rows, told, _carried(runs, seen)[table.node[rows]])
+    node = table.node[rows]
+    turned = evidence.does.turns[node]
+    score[turned] = _of_norms(seen, rows[turned], told[turned])
+    is_known = expected.is_whole[rows] & ~evidence.does.received[node]
+    score = np.where(is_known, score, _PARTLY_KNOWN * score)
+    agrees = _given_agrees(evidence)
+    discrete = runs.discrete[rows]
+    # Behind one choice that agrees in what statistics tell another may follow from it unseen.
+    other = np.flatnonzero(runs.discrete & (expected.latent > 0.1))
+    before = table.node[other[0]] if len(other) else len(runs.npu.tree)
+    is_certain = expected.is_whole[rows] & (node <= before)
+    chose = np.where(is_certain, CHOSE, _CHOSE_OF_UNKNOWN)
+    score[discrete] = np.where((seen.differs[rows]) & agrees[node], chose, 0.0)[discrete]
+    odd = _cast_alone(runs)[rows]
+    named = np.isin(node, list(evidence.arguments))
+    for place in np.flatnonzero((score > 1) | odd | named).tolist():
+        row, at = int(rows[place]), int(node[place])
+        if odd[place]:
+            yield Clue(_CAST, 0, at, Cause.OUTPUT, row, float(seen.size[row]), float(told[place]))
+            continue
+        cause, strength = Cause.OUTPUT, float(score[place])
+        if named[place]:
+            several = evidence.arguments[at]
+            tells = bool(evidence.does.counts[at]) and _same_shapes(runs, at)
+            plain = any(not (one.is_slight or (one.is_count and not tells)) for one in several)
+            strength = max(_ARGUMENT_SHOWS * strength, _ARGUMENT if plain else 0.0)
+            cause = Cause.ARGUMENT
+        side = 0
+        if seen.size[row] >= WORST and not named[place]:
+            at = _origin(runs, at)
+        elif (
+            runs.partner[at] >= 0
+            and strength > THRESHOLD
+            and not named[place]
+            and (by := arranged_by(runs, at, evidence.arguments))
+        ):
+            (side, at), cause = by, Cause.ORDER
+        yield Clue(strength, side, at, cause, row, float(seen.size[row]), float(told[place]))
+
+
+def _of_norms(seen: Observations, rows: Int, told: Float) -> Float:
+    """How far off norms are, of what may point anywhere."""
+    given = np.minimum(told, _SLIGHT)
+    moved = np.nan_to_num(seen.moved[3, rows])
+    return np.asarray(moved / (given + seen.resolution[rows]))
+
+
+_SLIGHT = 1e-3
+
+
+def _carried(runs: Runs, seen: Observations) -> Float:
+    """By node what mean and norm of what it puts out owe to those of what went in.
+
+    A common factor stays one; and what was read coarsely may be off by as much.
+    """
+    table = runs.npu.table
+    rows = np.flatnonzero(runs.rows(Section.INPUT) & (runs.other >= 0) & ~runs.discrete)
+    result = np.zeros(len(runs.npu.tree))
+    moved = np.nan_to_num(np.fmax(*seen.moved[2:, rows]))
+    np.maximum.at(result, table.node[rows], seen.resolution[rows] + np.minimum(moved, 1.0))
+    twin = runs.npu.calls.twin
+    return np.where(runs.backward & (twin >= 0), np.fmax(result, result[twin]), result)
+
+
+def _same_shapes(runs: Runs, node: int) -> bool:
+    """Whether a call is given and puts out tensors of the same sizes on both sides."""
+    table, bench = runs.npu.table, runs.bench.table
+    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+    rows = first + np.flatnonzero(table.is_tensor[first:last] & (runs.other[first:last] >= 0))
+    return bool((table.shape_id[rows] == bench.shape_id[runs.other[rows]]).all())
+
+
+def _given_agrees(evidence: Evidence) -> Bool:
+    """Nodes of which nothing that went in is off."""
+    table = evidence.runs.npu.table
+    rows = evidence.runs.rows(Section.INPUT, Section.PARAMETERS)
+    off = np.zeros(len(evidence.runs.npu.tree), dtype=bool)
+    off[table.node[rows & (evidence.expected.latent > 0)]] = True
+    return ~off
+
+
+def _cast_alone(runs: Runs) -> Bool:
+    """Rows that one side alone has in a coarser type, where that is no habit."""
+    differs = (runs.coarse != runs.fine) & (runs.coarse > SINGLE) & (runs.other >= 0)
+    return np.asarray(differs & ~runs.discrete & (not runs.is_mixed))
+
+
+def _origin(runs: Runs, node: int) -> int:
+    """The call that first put out infinity on this side alone, followed back from what broke."""
+    table, bench = runs.npu.table, runs.bench.table
+    for _ in range(64):
+        first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+        for row in range(first, last):
+            made = int(runs.maker[row])
+            other = int(runs.other[row])
+            if table.section[row] != Section.INPUT or made < 0 or other < 0:
+                continue
+            infinite = np.isinf(table.statistics[:2, row]).any()
+            if (
+                infinite
+                and not np.isinf(bench.statistics[:2, other]).any()
+                and table.node[made] < node
+            ):
+                node = int(table.node[made])
+                break
+        else:
+            return node
+    return node

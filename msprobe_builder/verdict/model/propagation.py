@@ -1,0 +1,302 @@
+"""The error that is expected of each tensor, from those of what it was made of.
+
+What a call is given is off by what was read of it, and by a share at least of what was expected of
+it, because readings agree by chance. That share makes the whole a contraction: a few sweeps over
+all calls at once settle it, whatever their order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.verdict.model.conduct import MOVES, PRODUCTS, REACH, SUMS, Conduct
+from msprobe_builder.verdict.model.observations import WORST, Observations
+from msprobe_builder.verdict.model.runs import Runs
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+
+_SWEEPS = 16
+# Of an expected error, the least that is taken for there, by how many numbers were read of it.
+_UNSEEN = np.array([1.0, 0.6, 0.6, 0.3, 0.3])
+_FLIPPED = 2.0  # an element that has the other sign is off by twice its size
+_ROUNDED = 0.6  # of a rounding unit, what one operation loses
+_KEPT = 3.0  # of the error of what the forward call kept, what a gradient shows
+_A_FLIP = 0.01  # expected number of elements behind a kink from which on one may be
+_CHOSEN = 0.3  # what a row in ten that was chosen otherwise makes a tensor differ by
+_CLIP = 10.0  # the largest amplification by cancellation that is believed
+_STEEPEST = 100.0
+_OF_MODULES = 4.0  # a module makes many calls
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Columns by npu row: ``latent`` what a tensor is off by, ``told`` what was expected of it.
+
+    NaN where nobody knows. ``is_whole`` says of outputs that all that went in is known.
+    """
+
+    latent: Float
+    told: Float
+    is_whole: Bool
+
+
+def propagate(
+    runs: Runs, seen: Observations, does: Conduct, noise: Float, chosen: Bool
+) -> Expected:
+    """Errors of all rows; ``noise`` is what any call adds, by direction (forward, backward).
+
+    ``chosen`` are rows that follow from another choice.
+    """
+    rows = _Rows.of(runs, seen)
+    table = runs.npu.table
+    latent = np.where(runs.discrete & (seen.differs), 1.0, np.minimum(seen.size, WORST))
+    told = np.full(len(table), np.nan)
+    unknown = np.isnan(seen.size)
+    own = _own_rounding(runs, rows, does, noise)
+    is_whole = np.ones(len(table), dtype=bool)
+    for _ in range(_SWEEPS):
+        before = latent.copy()
+        _take_in(runs, rows, seen, unknown, latent)
+        told, is_whole = _put_out(runs, rows, seen, does, latent, own)
+        told[chosen] = np.fmax(told[chosen], np.where(np.isnan(told[chosen]), np.nan, _CHOSEN))
+        free = does.free[table.node[rows.outputs]]
+        out = rows.outputs
+        expected = told[out]
+        least = rows.unseen[out] * np.minimum(expected, 1.0)
+        settled = np.fmax(np.minimum(seen.size[out], WORST), least)
+        latent[out] = np.where(unknown[out], expected, np.where(free, seen.size[out], settled))
+        handed = rows.handed_on
+        made = runs.maker[handed]
+        latent[handed] = np.where(
+            unknown[handed], np.where(made >= 0, latent[made], np.nan), seen.size[handed]
+        )
+        latent[out[runs.discrete[out] & (seen.differs[out])]] = 1.0
+        if np.allclose(before, latent, 0.01, 0.0, equal_nan=True):
+            break
+    return Expected(latent, told, is_whole)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows by what they are to the calls that are judged."""
+
+    inputs: Int
+    outputs: Int  # of calls, and of modules in which nothing was recorded
+    handed_on: Int  # outputs of modules that calls inside have put out
+    judged: Bool  # nodes
+    unseen: Float  # by row, the share of an expected error that readings cannot deny
+
+    @staticmethod
+    def of(runs: Runs, seen: Observations) -> _Rows:
+        calls, table = runs.npu.calls, runs.npu.table
+        judged = calls.is_api | (calls.is_module & ~runs.open)
+        given = runs.rows(Section.INPUT) | (runs.rows(Section.PARAMETERS) & ~runs.open[table.node])
+        given &= judged[table.node] | calls.is_module[table.node]
+        put_out = runs.rows(Section.OUTPUT)
+        inputs = np.flatnonzero(given)
+        return _Rows(
+            inputs,
+            np.flatnonzero(put_out & judged[table.node]),
+            np.flatnonzero(put_out & runs.open[table.node]),
+            judged,
+            _UNSEEN[np.where(np.isnan(seen.exact), (~np.isnan(seen.moved)).sum(axis=0), 4)],
+        )
+
+
+def _take_in(runs: Runs, rows: _Rows, seen: Observations, unknown: Bool, latent: Float) -> None:
+    """What calls are given: what was read, and a share of what their makers' outputs are off by."""
+    made = runs.maker[rows.inputs]
+    of_maker = np.where(made >= 0, latent[made], np.nan)
+    unseen = np.where(of_maker < 1, rows.unseen[rows.inputs] * of_maker, 0.0)
+    read = np.fmax(np.minimum(seen.size[rows.inputs], WORST), np.nan_to_num(unseen))
+    other = runs.discrete[rows.inputs] & (seen.differs[rows.inputs])
+    read = np.where(other, 1.0, read)
+    latent[rows.inputs] = np.where(unknown[rows.inputs], of_maker, read)
+
+
+def _own_rounding(runs: Runs, rows: _Rows, does: Conduct, noise: Float) -> Float:
+    """What each output is off by though what went in agrees."""
+    table, out = runs.npu.table, rows.outputs
+    unit = runs.coarse if runs.is_mixed else runs.fine
+    floats = rows.inputs[~runs.discrete[rows.inputs]]
+    of_inputs = np.zeros(len(runs.npu.tree))
+    np.maximum.at(of_inputs, table.node[floats], unit[floats])
+    node = table.node[out]
+    result = unit[out]
+    else_given = np.minimum(result, np.where(of_inputs[node] > 0, of_inputs[node], result))
+    if not runs.is_mixed:  # a call of one side alone rounds for itself: that is what it does
+        result = np.where(runs.other[out] < 0, else_given, result)
+    if runs.is_mixed:  # products take their operands in the coarser type on one side
+        inner = (does.kind[node] == PRODUCTS) | runs.npu.calls.is_module[node] | runs.backward[node]
+        coarsest = float(runs.coarse[runs.other >= 0].max(initial=0.0))
+        result = np.where(does.composite[node], coarsest, result)
+        result = np.where(inner, np.maximum(result, of_inputs[node]), result)
+    result = np.fmax(_ROUNDED * result, noise[runs.backward[node].astype(np.int64)])
+    return np.where(runs.discrete[out], 0.0, result)
+
+
+def _put_out(
+    runs: Runs, rows: _Rows, seen: Observations, does: Conduct, latent: Float, own: Float
+) -> tuple[Float, Bool]:
+    """What is expected of outputs, and where all that went in is known."""
+    table, size = runs.npu.table, len(runs.npu.tree)
+    inputs, out = rows.inputs, rows.outputs
+    at, node = table.node[inputs], table.node[out]
+    error = latent[inputs]
+    known = np.nan_to_num(error)
+
+    def total(values: Float) -> Float:
+        return np.sqrt(np.bincount(at, np.nan_to_num(values) ** 2, size))
+
+    def largest(values: Float, where: Int) -> Float:
+        found = np.zeros(size)
+        np.maximum.at(found, where, np.nan_to_num(values))
+        return found
+
+    relative = np.minimum(total(known), WORST)
+    absolute = total(known * seen.rms[inputs])
+    whole = total(known * seen.norm[inputs])
+    reach = largest(known * seen.peak[inputs], at)
+    with np.errstate(all="ignore"):
+        flat = np.nan_to_num(1 - (seen.mean[inputs] / seen.rms[inputs]) ** 2, nan=1.0)
+        around_mean = largest(known / np.sqrt(np.clip(flat, 1 / _CLIP**2, 1)), at)
+        amount = relative[node].copy()
+        kind = does.kind[node]
+
+        def at_least(where: Bool, other: Float) -> None:
+            amount[where] = np.fmax(amount, np.clip(np.nan_to_num(other), 0, WORST))[where]
+
+        at_least((kind == SUMS) | (kind == MOVES), absolute[node] / seen.rms[out])
+        at_least(does.adds_up[node] & ~does.averages[node], whole[node] / seen.norm[out])
+        share = np.sqrt(seen.elements[out] / largest(seen.elements[inputs], at)[node])
+        at_least(does.averages[node], share * absolute[node] / seen.rms[out])
+        at_least(kind == REACH, np.fmax(relative[node], reach[node]))
+        at_least(does.near_zero[node], np.fmax(relative[node], reach[node]) / seen.rms[out])
+        at_least(kind == PRODUCTS, relative[node] * _cancelling(seen, rows, table.node, size)[out])
+        at_least(does.normalises[node] & (kind != REACH), around_mean[node])
+        one = _FLIPPED / np.sqrt(seen.elements[out])
+        likely = relative[node] * seen.elements[out] > _A_FLIP
+        chooses = runs.discrete[out] & likely
+        # What jumps does so at zero, where many elements may stand; what chooses seldom is so near.
+        jumps = does.breaks[node] & ~runs.discrete[out] & (relative[node] > 0)
+        at_least(chooses | jumps, np.fmax(np.sqrt(relative[node]), one))
+        at_least(does.turns[node] & (relative[node] > 0), np.ones(len(out)))
+        steep = largest(_steepness(seen)[inputs], at)
+        forward = ~runs.backward[node]
+        at_least(forward & (does.steep[node] > 1), relative[node] * np.fmax(steep[node], 1.0))
+    amount[runs.npu.calls.is_module[node] | does.composite[node]] *= _OF_MODULES
+    result = np.hypot(does.gain[node] * amount, own)
+    _of_gradients(runs, rows, seen, does, latent, own, result)
+    full = np.full(len(table), np.nan)
+    full[out] = np.minimum(result, WORST)
+    unknown = np.bincount(at, np.isnan(error), size) > 0
+    return full, np.asarray(~unknown[table.node])
+
+
+def _steepness(seen: Observations) -> Float:
+    """By row how many times smaller than the others the smallest element is; most if any is zero.
+
+    Of a tensor of both signs nobody knows.
+    """
+    with np.errstate(all="ignore"):
+        told = np.where(seen.smallest > 0, seen.rms / seen.smallest, seen.peak / seen.rms)
+    return np.asarray(np.clip(np.nan_to_num(told, nan=1.0), 1.0, _STEEPEST))
+
+
+def _cancelling(seen: Observations, rows: _Rows, node: Int, size: int) -> Float:
+    """By row the length of a product of operands without a common direction over its own."""
+    factors = np.zeros(size)
+    elements = np.zeros(size)
+    first = rows.inputs[seen.norm[rows.inputs] > 0]
+    # Of the two largest operands; a bias adds little.
+    order = first[np.lexsort((-seen.elements[first], node[first]))]
+    turn = np.arange(len(order)) - np.searchsorted(node[order], node[order])
+    for row_set in (order[turn == 0], order[turn == 1]):
+        factors[node[row_set]] += np.log(seen.norm[row_set])
+        elements[node[row_set]] += np.log(seen.elements[row_set])
+    pairs = np.zeros(size, dtype=bool)
+    pairs[node[order[turn == 1]]] = True
+    inner = (elements[node] - np.log(seen.elements)) / 4  # √√(nₐ·n_b/n): of ‖a‖‖b‖/√k
+    with np.errstate(all="ignore"):
+        ratio = np.exp(factors[node] - inner - np.log(seen.norm))
+    return np.where(pairs[node], np.clip(np.nan_to_num(ratio, nan=1.0), 1.0, _CLIP), 1.0)
+
+
+_PLACES = 8  # of the inputs of a product
+
+
+def _cancelling_back(runs: Runs, rows: _Rows, seen: Observations) -> Float:
+    """The same of gradients: of what came in, and the other factor of the forward call."""
+    table, size = runs.npu.table, len(runs.npu.tree)
+    factor = np.full(size * _PLACES, -1)
+    given = rows.inputs[(table.position[rows.inputs] < _PLACES) & (seen.norm[rows.inputs] > 0)]
+    factor[table.node[given] * _PLACES + table.position[given]] = given
+    result = np.ones(len(table))
+    out = rows.outputs[table.position[rows.outputs] < 2]
+    node = table.node[out]
+    twin = runs.npu.calls.twin[node]
+    gradient = factor[node * _PLACES]
+    other = factor[np.maximum(twin, 0) * _PLACES + 1 - table.position[out]]
+    told = np.flatnonzero((twin >= 0) & runs.backward[node] & (gradient >= 0) & (other >= 0))
+    out, one, two = out[told], gradient[told], other[told]
+    with np.errstate(all="ignore"):
+        inner = np.sqrt(np.sqrt(seen.elements[one] * seen.elements[two] / seen.elements[out]))
+        ratio = seen.norm[one] * seen.norm[two] / inner / seen.norm[out]
+    result[out] = np.clip(np.nan_to_num(ratio, nan=1.0), 1.0, _CLIP)
+    return result
+
+
+def _of_gradients(
+    runs: Runs,
+    rows: _Rows,
+    seen: Observations,
+    does: Conduct,
+    latent: Float,
+    own: Float,
+    result: Float,
+) -> None:
+    """Add what gradients owe to the tensors that their forward calls kept."""
+    table, size = runs.npu.table, len(runs.npu.tree)
+    twin = runs.npu.calls.twin
+    out = rows.outputs
+    node = table.node[out]
+    back = runs.backward[node] & (twin[node] >= 0)
+    every = np.flatnonzero(table.is_tensor & ~runs.backward[table.node])
+    kept, steep = np.zeros(size), np.ones(size)
+    np.maximum.at(kept, table.node[every], np.nan_to_num(latent[every]))
+    np.maximum.at(steep, table.node[every], _steepness(seen)[every])
+    error = np.minimum(kept[twin[node]], WORST)
+    flips = error * seen.elements[out]  # of elements whose density is about one where they turn
+    flipped = np.where(
+        flips > _A_FLIP, np.fmax(np.sqrt(error), 1 / np.sqrt(seen.elements[out])), error
+    )
+    error = np.where(does.kinks[node] & (error < 1), flipped, error)
+    kept_well = np.where(does.composite[node], _OF_MODULES, 1.0)
+    result[back] = np.hypot(result, _KEPT * kept_well * error)[back]
+    products = back & (does.kind[node] == PRODUCTS)
+    result[products] *= _cancelling_back(runs, rows, seen)[out][products]
+    # A gradient that is reduced cancels: its error stands in proportion to what went in.
+    given = rows.inputs[~runs.discrete[rows.inputs]]
+    length, most, error_in = np.zeros(size), np.zeros(size), np.zeros(size)
+    np.maximum.at(length, table.node[given], np.nan_to_num(seen.norm[given]))
+    np.maximum.at(most, table.node[given], seen.elements[given])
+    np.maximum.at(error_in, table.node[given], np.nan_to_num(latent[given]))
+    with np.errstate(all="ignore"):
+        longer = length[node] / seen.norm[out]
+    reduced = runs.backward[node] & (seen.elements[out] < most[node]) & np.isfinite(longer)
+    result[reduced] = np.fmax(result, np.minimum(WORST, np.fmax(error_in[node], own) * longer))[
+        reduced
+    ]
+    power = does.steep[node]
+    steepness = np.where(
+        power > 1,
+        np.minimum(steep[twin[node]] ** power, _STEEPEST),
+        np.minimum(steep[twin[node]], 3.0),
+    )
+    result[back & (does.kind[node] <= SUMS)] *= steepness[back & (does.kind[node] <= SUMS)]

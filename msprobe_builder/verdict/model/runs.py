@@ -1,0 +1,131 @@
+"""Both runs of a comparison as columns: who is whose partner, and who made which tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.floating import SINGLE, discrete_types, epsilons
+from msprobe_builder.graph.part import Part
+from msprobe_builder.graph.producers import producers
+from msprobe_builder.metrics.result import PairResult
+from msprobe_builder.verdict.differences.operators import has_other_precision
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+
+
+_DEEPEST = 64  # modules inside one another
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Columns by row of the npu table, unless they are named after the reference.
+
+    ``other`` is the row of the reference that a row is compared with, ``maker`` the row that made
+    it (-1 without), ``origin`` that of a call, looking through
+    modules. ``coarse`` and ``fine`` are the rounding units of the two types, the larger
+    and the smaller. ``open`` are modules whose calls were recorded, by node.
+    """
+
+    npu: Part
+    bench: Part
+    texts: Texts
+    partner: Int  # by node
+    bench_partner: Int
+    other: Int
+    bench_row: Int  # by row of the reference, the npu row
+    maker: Int
+    bench_maker: Int
+    origin: Int
+    bench_origin: Int
+    discrete: Bool
+    coarse: Float
+    fine: Float
+    open: Bool
+    is_mixed: bool  # the runs compute in other types
+
+    @property
+    def backward(self) -> Bool:
+        """Nodes of the backward pass."""
+        return np.asarray(self.npu.calls.direction == Direction.BACKWARD)
+
+    def rows(self, *sections: Section) -> Bool:
+        """Tensors of some sections."""
+        return np.asarray(self.npu.table.is_tensor & np.isin(self.npu.table.section, sections))
+
+
+def runs_of(result: PairResult) -> Runs:
+    """The columns of a comparison."""
+    assert result.bench is not None
+    assert result.matching is not None
+    assert result.comparisons is not None
+    npu = Part(result.npu.tree, result.npu.table)
+    bench = Part(result.bench.tree, result.bench.table)
+    other = np.full(len(npu.table), -1, dtype=np.int64)
+    other[result.comparisons.pairs.npu] = result.comparisons.pairs.bench
+    if result.groups is not None:
+        pairs = result.groups.comparisons.pairs
+        new = other[pairs.npu] < 0
+        other[pairs.npu[new]] = pairs.bench[new]
+    bench_row = np.full(len(bench.table), -1, dtype=np.int64)
+    rows = np.flatnonzero(other >= 0)
+    bench_row[other[rows]] = rows
+    own, theirs = (epsilons(one.table.dtype_id, result.texts) for one in (npu, bench))
+    coarse, fine = own.copy(), own.copy()
+    coarse[rows] = np.maximum(own[rows], theirs[other[rows]])
+    fine[rows] = np.minimum(own[rows], theirs[other[rows]])
+    discrete = discrete_types(result.texts)[npu.table.dtype_id]
+    mixed = has_other_precision(npu, bench.table, result.comparisons)
+    maker, bench_maker = (
+        np.asarray(producers(one.tree, one.calls, one.table), dtype=np.int64)
+        for one in (npu, bench)
+    )
+    return Runs(
+        npu,
+        bench,
+        result.texts,
+        result.matching.npu,
+        result.matching.bench,
+        other,
+        bench_row,
+        maker,
+        bench_maker,
+        _through_modules(npu, maker),
+        _through_modules(bench, bench_maker),
+        discrete,
+        np.maximum(coarse, SINGLE),
+        np.maximum(fine, SINGLE),
+        _open_modules(npu),
+        mixed,
+    )
+
+
+def _open_modules(part: Part) -> Bool:
+    """Modules inside of which calls were recorded."""
+    calls, parent = part.calls, part.tree.parent
+    found = np.zeros(len(part.tree), dtype=bool)
+    for node in np.flatnonzero(calls.is_api)[::-1].tolist():
+        above = int(parent[node])
+        while above > 0 and not found[above]:
+            found[above] = True
+            above = int(parent[above])
+    return np.asarray(found & calls.is_module)
+
+
+def _through_modules(part: Part, maker: Int) -> Int:
+    """The makers of all rows, of what modules hand in and out the call inside, or before."""
+    inside = np.append(_open_modules(part)[part.table.node], False)
+    result = np.append(maker, -1)
+    for _ in range(_DEEPEST):
+        further = inside[result] & (result[result] >= 0)
+        if not further.any():
+            break
+        result[further] = result[result[further]]
+    return np.asarray(result[:-1])
