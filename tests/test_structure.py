@@ -49,7 +49,7 @@ PARTS_MAY_IMPORT = {
         "invariants": "facts base dump graph link operators sketch verdict",
         "database": "facts base dump files graph invariants link match metrics operators sketch"
         " verdict",
-        "rematch": "facts base database dump graph match metrics",
+        "rematch": "facts base database dump graph match metrics sketch",
         "trend": "base database dump",
         "export": "facts base database dump graph match metrics",
         "pipeline": "facts base files dump configuration graph merge match align invariants link"

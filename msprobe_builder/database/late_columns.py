@@ -20,7 +20,7 @@ from msprobe_builder.database.migrations import SCHEMA_VERSION
 LATE = {
     "node": ("overflow",),
     "match": ("author", "matched_at", "note", "evidence", "certainty"),
-    "tensor": ("md5", "file"),
+    "tensor": ("md5", "file", "sketch"),
     "comparison": (*METRICS[len(STATISTIC_METRICS) :], "md5_equal", "note_id", "slices"),
 }
 

@@ -110,10 +110,13 @@ STEPS = (
     Step(
         13,
         "What sketches tell of differences.",
-        columns=tuple(
-            (table, column)
-            for table in ("comparison", "group_comparison")
-            for column in (*SKETCH_METRICS[1:], "slices")
+        columns=(
+            ("tensor", "sketch"),
+            *(
+                (table, column)
+                for table in ("comparison", "group_comparison")
+                for column in (*SKETCH_METRICS[1:], "slices")
+            ),
         ),
     ),
 )

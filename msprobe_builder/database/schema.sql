@@ -149,6 +149,7 @@ CREATE TABLE tensor (
     nan_flags     INTEGER NOT NULL DEFAULT 0, -- bit 0 max, 1 min, 2 mean, 3 norm is NaN
     md5           TEXT,
     file          TEXT,             -- name inside tensor_dir
+    sketch        INTEGER,          -- number of its row in sketch.bin of the graph's dump_dir
     PRIMARY KEY (node_id, ordinal)
 ) WITHOUT ROWID;
 

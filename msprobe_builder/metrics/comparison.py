@@ -28,6 +28,14 @@ class Metric:
 
 
 @dataclass(frozen=True)
+class Apart:
+    """What is known of the difference of n pairs beside the metrics."""
+
+    slices: NDArray[np.uint8]  # (n, 2 * SLICES): shares of it in rows, in columns; 255 is all
+    said: dict[int, Facts]  # where it is, or what kind of difference it is, by position
+
+
+@dataclass(frozen=True)
 class RealData:
     """Errors from the tensors themselves; a note says of a pair without them why there are none."""
 
@@ -35,14 +43,7 @@ class RealData:
     notes: dict[int, Fact]  # by position among the pairs
     diagnostics: list[Diagnostic]
     apart: tuple[dict[int, list[Copy]], dict[int, list[Copy]]]  # by side and row
-
-
-@dataclass(frozen=True)
-class Apart:
-    """What is known of the difference of n pairs beside the metrics."""
-
-    slices: NDArray[np.uint8]  # (n, 2 * SLICES): shares of it in rows, in columns; 255 is all
-    said: dict[int, Facts]  # where it is, or what kind of difference it is, by position
+    difference: Apart | None = None
 
 
 @dataclass(frozen=True)

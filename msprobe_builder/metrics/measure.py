@@ -24,7 +24,7 @@ from msprobe_builder.match.matching import Matching
 from msprobe_builder.metrics.across_frameworks import across_frameworks, pair_sides
 from msprobe_builder.metrics.apart import apart_errors, with_copies_apart, with_suspects
 from msprobe_builder.metrics.checksum import equal_checksums
-from msprobe_builder.metrics.comparison import Comparisons, Metric, RealData, not_compared
+from msprobe_builder.metrics.comparison import Apart, Comparisons, Metric, RealData, not_compared
 from msprobe_builder.metrics.grading import (
     PROFILES,
     Evidence,
@@ -94,16 +94,17 @@ def compare_rows(
     statistics = compare_statistics(npu.table, bench.table, pairs, texts)
     md5_equal = equal_checksums(npu.table, bench.table, pairs)
     metrics: dict[str, Metric] = {}
+    apart: Apart | None = None
     data = RealData({}, {}, [], ({}, {}))
+    limit = beyond_rounding(npu.table, bench.table, pairs, texts)
     if task is Task.TENSOR:
         from msprobe_builder.metrics.tensor import compare_real_data
 
-        data = compare_real_data(npu, bench, pairs, threads, device)
-        metrics = data.metrics | _relative(data.metrics["euclidean_distance"], bench.table, pairs)
-    apart, foreign = None, np.empty(0, dtype=np.int64)
+        data = compare_real_data(npu, bench, pairs, limit, threads, device)
+        metrics, apart = data.metrics, data.difference
+    foreign = np.empty(0, dtype=np.int64)
     if task is Task.STATISTICS:
         metrics, apart, foreign = compare_sketches(npu.table, bench.table, pairs, texts)
-        limit = beyond_rounding(npu.table, bench.table, pairs, texts)
         statistics = _with_sketches(statistics, metrics, limit)
     notes = _unmerged(npu, bench, pairs) if task is Task.MD5 else {}
     if no_data is None:
@@ -241,14 +242,6 @@ def _with_sketches(
 
 
 _NOT_OK = next(band.low or 0.0 for band in PROFILES[Task.STATISTICS] if band.grade is Grade.SLIGHT)
-
-
-def _relative(distance: Metric, bench: ParameterTable, pairs: Pairs) -> dict[str, Metric]:
-    """Distances beside the norm of the reference."""
-    norm = bench.statistics[3, pairs.bench]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        relative = np.where(distance.value == 0, 0.0, distance.value / norm)
-    return {"relative_difference": Metric(relative, distance.known)}
 
 
 def _pair_errors(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from msprobe_builder.base.codes import SKETCH_METRICS, SLICES
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.shapes import parse_numbers
-from msprobe_builder.facts.fact import Fact, Facts, fact
+from msprobe_builder.facts.fact import Facts
 from msprobe_builder.graph.floating import epsilons, is_boolean, is_complex
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Apart, Metric
 from msprobe_builder.metrics.pairing import Pairs
-from msprobe_builder.metrics.where import Shape, where_words
+from msprobe_builder.metrics.where import Shape, difference_words
 from msprobe_builder.sketch.definition import FLAT
 from msprobe_builder.sketch.estimates import Estimates, Layouts, estimates, layouts_of, moved_slices
 
@@ -29,7 +29,6 @@ _NORM = 3
 _BEYOND = 8.0  # times the rounding of a type: no rounding of many calls comes to that
 _LEAST_BEYOND = 1e-4  # of single precision and finer types, which sketches sum as single
 _USUAL = 0.95  # of the pairs are of types that are no coarser than those which count for all
-_MERE = 0.99  # share of a difference that is said to be nothing but a factor or an offset
 _OTHER = 8.0  # times: a sketch whose length is so far from the norm is that of another tensor
 _LEAST = 1e-30  # norms below leave the range of single precision when they are squared
 _LARGEST = 1 << 48  # elements
@@ -51,16 +50,16 @@ def beyond_rounding(
 
 def compare_sketches(
     npu: ParameterTable, bench: ParameterTable, pairs: Pairs, texts: Texts
-) -> tuple[dict[str, Metric], Apart, Int]:
+) -> tuple[dict[str, Metric], Apart | None, Int]:
     """Metrics of all pairs, where they differ, and pairs with the sketch of another tensor.
 
     Nothing unless both sides have sketches.
     """
+    if npu.sketched is None or bench.sketched is None:
+        return {}, None, np.empty(0, dtype=np.int64)
     count = len(pairs)
     apart = Apart(np.zeros((count, 2 * SLICES), dtype=np.uint8), {})
     foreign = np.zeros(count, dtype=bool)
-    if npu.sketched is None or bench.sketched is None:
-        return {}, apart, np.flatnonzero(foreign)
     values = np.full((len(SKETCH_METRICS), count), np.nan)
     known = np.zeros(count, dtype=bool)
     limit = beyond_rounding(npu, bench, pairs, texts)
@@ -166,29 +165,14 @@ def _is_of_another(rows: NDArray[np.void], norms: Float) -> Bool:
 def _said(
     found: Estimates, which: Int, layout: Int, moved: NDArray[np.int8], shapes: list[Shape]
 ) -> dict[int, Facts]:
-    """What is said of some pairs, by place in ``which``; those that differ alike at once."""
-    factor = np.where(found.factor_share[which] > _MERE, found.factor[which], np.nan)
-    offset = np.where(found.offset_share[which] > _MERE, found.offset[which], np.nan)
-    masks = found.rows[which], found.columns[which]
-    has_words = (moved >= 0).any(1) | ((masks[0] | masks[1]) > 0)
-    told = np.flatnonzero(has_words | ~np.isnan(factor) | ~np.isnan(offset))
-    words: dict[bytes, Sequence[Fact]] = {}
-    said: dict[int, Facts] = {}
-    columns = (layout, *masks, factor, offset)
-    for place, *own, times, plus in zip(
-        told.tolist(), *(one[told].tolist() for one in columns), strict=True
+    """What is said of some pairs, by place in ``which``."""
+    shares = found.factor_share, found.offset_share, found.factor, found.offset
+    columns: list[NDArray[Any]] = [found.rows, found.columns, *shares]
+    said = {}
+    for place, number, rows, across, *rest in zip(
+        range(len(which)), layout.tolist(), *(one[which].tolist() for one in columns), strict=True
     ):
-        sources = moved[place]
-        key = repr(own).encode() + sources.tobytes()
-        if key not in words:
-            shape, rows, across = shapes[own[0]], own[1], own[2]
-            parts = sources[:SLICES].tolist(), sources[SLICES:].tolist()
-            words[key] = where_words(shape, rows, across, *parts)
-        facts = words[key]
-        if not facts and times == times:
-            facts = [fact("where.factor", times=float(f"{times:.4g}"))]
-        elif not facts and plus == plus:
-            facts = [fact("where.offset", by=float(f"{plus:.3g}"))]
+        facts = difference_words(shapes[number], (rows, across), moved[place], *rest)
         if facts:
-            said[place] = tuple(facts)
+            said[place] = facts
     return said

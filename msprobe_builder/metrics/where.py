@@ -8,16 +8,49 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
-from msprobe_builder.facts.fact import Fact, fact
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.codes import SLICES
+from msprobe_builder.facts.fact import Fact, Facts, fact
 from msprobe_builder.sketch.definition import slice_length
 from msprobe_builder.sketch.estimates import slices_of
 
 Shape = tuple[int, ...]
 Run = tuple[int, int, int]  # first, behind the last, how much further the reference has it
 
+_MERE = 0.99  # share of a difference that is said to be nothing but a factor or an offset
 _MOST_EXCHANGES = 4  # that are listed
+
+
+def difference_words(
+    shape: Shape,
+    masks: tuple[int, int],
+    moved: NDArray[np.int8],
+    factor_share: float,
+    offset_share: float,
+    factor: float,
+    offset: float,
+) -> Facts:
+    """Where two tensors differ, else what kind of difference it is.
+
+    ``masks`` are the slices of rows and columns that differ, ``moved`` is (2 * SLICES,).
+    """
+    found = _where(shape, *masks, moved.tobytes())
+    if not found and factor_share > _MERE:
+        return (fact("where.factor", times=float(f"{factor:.4g}")),)
+    if not found and offset_share > _MERE:
+        return (fact("where.offset", by=float(f"{offset:.3g}")),)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _where(shape: Shape, rows: int, columns: int, moved: bytes) -> Facts:
+    sources = np.frombuffer(moved, np.int8).tolist()
+    return tuple(where_words(shape, rows, columns, sources[:SLICES], sources[SLICES:]))
 
 
 def where_words(

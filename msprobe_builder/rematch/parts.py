@@ -12,8 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.database.problems import DamagedError
+from msprobe_builder.database.read.cells import UINT32
 from msprobe_builder.database.read.graphs import Graph
 from msprobe_builder.database.read.parts import (
     ParameterRow,
@@ -29,10 +31,16 @@ from msprobe_builder.dump.parameter_columns import ALL_MISSING, ParameterKind
 from msprobe_builder.dump.parameters import Parameters
 from msprobe_builder.dump.read import Dump
 from msprobe_builder.dump.stack import Stacks
-from msprobe_builder.graph.parameter_table import ParameterTable, order_parameters
+from msprobe_builder.graph.parameter_table import (
+    ParameterTable,
+    SketchRows,
+    order_parameters,
+)
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree
+from msprobe_builder.sketch.file import read_sketches
+from msprobe_builder.sketch.layout import NAME as SKETCHES
 
 Int = NDArray[np.int64]
 
@@ -61,7 +69,7 @@ def load_part(
     """Load the given nodes with their parameters."""
     runs = list(_runs(sorted(nodes)))
     ids, tree = load_tree(connection, graph, runs, texts)
-    table = _read_table(connection, runs, tree, ids, texts)
+    table = _read_table(connection, graph, runs, tree, ids, texts)
     side = Side(_dump(graph, texts.texts), tree, table)
     merge = read_merge(connection, graph.first, graph.last, runs)
     return Part(ids, side if merge is None else _merged(side, ids, merge))
@@ -139,6 +147,7 @@ def _check_nested(subtree_end: Int) -> None:
 
 def _read_table(
     connection: sqlite3.Connection,
+    graph: Graph,
     runs: list[tuple[int, int]],
     tree: Tree,
     ids: Int,
@@ -156,7 +165,25 @@ def _read_table(
         _append(parameters, index[row.node], row, text, texts.texts)
     # Every node has a record here, also those that the dump had none of.
     table = order_parameters(replace(tree, record=np.arange(len(tree))), parameters)
-    return replace(table, ordinal=np.array([row.ordinal for row in rows], dtype=np.int64))
+    return replace(
+        table,
+        ordinal=np.array([row.ordinal for row in rows], dtype=np.int64),
+        sketched=_sketched([row.sketch for row in rows], Path(graph.dump_dir)),
+    )
+
+
+def _sketched(numbers: list[int | None], directory: Path) -> SketchRows | None:
+    """The sketches of some rows, while the file that they were read from is there."""
+    if all(one is None for one in numbers):
+        return None
+    try:
+        sketches = read_sketches(directory / SKETCHES, UINT32)
+    except BuildError:
+        return None
+    if sketches is None:
+        return None
+    row = np.array([-1 if one is None else one for one in numbers], dtype=np.int64)
+    return SketchRows(sketches, np.where(row < sketches.starts[-1], row, -1))
 
 
 def _append(

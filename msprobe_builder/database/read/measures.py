@@ -9,7 +9,8 @@ the elements of the reference's tensor:
 
 A mask value, an extreme a thousand times the other one such as the -3.4e38 of a mask, does not
 count as the largest element. Where the tensors themselves were compared it is ‖n - b‖ / ‖b‖, or the
-largest error of an element over the largest element. NaN on one side only is the worst there is.
+largest error of an element over the largest element; where their sketches were, the ‖n - b‖ / ‖b‖
+that these tell counts, too. NaN on one side only is the worst there is.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ unit (id, epsilon) AS MATERIALIZED (SELECT value ->> 0, value ->> 1 FROM json_ea
 pair AS (
     SELECT npu_node AS node, comparison.nan_flags & 15 AS broken,
            max_diff, min_diff, mean_diff, norm_diff, euclidean_distance, max_abs_err,
-           abs(bench.max) AS high, abs(bench.min) AS low, bench.norm AS norm,
+           relative_difference, abs(bench.max) AS high, abs(bench.min) AS low, bench.norm AS norm,
            coalesce(size.count, 1) AS count,
            coalesce(one.epsilon, {_FLOAT32}) AS npu_unit,
            coalesce(other.epsilon, {_FLOAT32}) AS bench_unit
@@ -83,6 +84,8 @@ part (node, rounding, broken, square) AS (
     UNION ALL SELECT node, rounding, broken, CASE max_abs_err WHEN 0 THEN 0 ELSE
         coalesce(max_abs_err * max_abs_err / (extreme * extreme), {WORST**2}) END
     FROM largest WHERE euclidean_distance IS NOT NULL
+    UNION ALL SELECT node, rounding, broken, relative_difference * relative_difference
+    FROM largest WHERE relative_difference IS NOT NULL
     UNION ALL SELECT node, rounding, broken, {WORST**2} FROM largest WHERE broken
 )
 SELECT node, max(square), max(square / (rounding * rounding)) FROM part GROUP BY node

@@ -22,7 +22,7 @@ Run = tuple[int, int]  # first and last of consecutive nodes
 _NODE = "SELECT node_id, parent_id, subtree_end, kind, stem_id, direction, call FROM node"
 _TENSOR = (
     "SELECT node_id, ordinal, section, name_id, type_id, dtype_id, shape_id, requires_grad,"
-    " nan_flags, md5, file, max, min, mean, norm FROM tensor"
+    " nan_flags, md5, file, sketch, max, min, mean, norm FROM tensor"
 )
 _ARGUMENT = "SELECT node_id, ordinal, section, name_id, type_id, value_id FROM argument"
 
@@ -55,6 +55,7 @@ class ParameterRow(NamedTuple):
     nan_flags: int = 0
     md5: str | None = None
     file: str | None = None
+    sketch: int | None = None  # number of its row in sketch.bin
     statistics: Sequence[float | None] = (None,) * 4  # in the order of STATISTICS
 
 
@@ -101,7 +102,7 @@ def _place(row: ParameterRow) -> tuple[int, int]:
 def _tensors(connection: sqlite3.Connection, runs: Sequence[Run]) -> Iterator[ParameterRow]:
     for (
         node, ordinal, section, name, kind, dtype, shape, requires_grad, nan_flags, md5, file,
-        *statistics,
+        sketch, *statistics,
     ) in _rows(connection, _TENSOR, runs):  # fmt: skip
         yield ParameterRow(
             *_key(node, ordinal, section),
@@ -114,6 +115,7 @@ def _tensors(connection: sqlite3.Connection, runs: Sequence[Run]) -> Iterator[Pa
             nan_flags=integer(nan_flags),
             md5=optional_text(md5),
             file=optional_text(file),
+            sketch=optional_integer(sketch),
             statistics=[number(value) for value in statistics],
         )
 

@@ -221,6 +221,9 @@ def _write_tensors(
         if of_row:
             require_columns(connection, "tensor", [name])
             columns[name] = [of_row.get(row) for row in rows.tolist()]
+    if table.sketched is not None:
+        require_columns(connection, "tensor", ["sketch"])
+        columns["sketch"] = OrNull(table.sketched.row[rows], -1)
     insert_rows(connection, f"tensor ({', '.join(columns)})", list(columns.values()))
 
 

@@ -13,7 +13,7 @@ from msprobe_builder.base.diagnostics import LAYOUT_CONFLICT
 from msprobe_builder.dump.names import Direction, Kind, format_name
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
-from msprobe_builder.facts.fact import Facts, fact
+from msprobe_builder.facts.fact import Facts, fact, has_code
 from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.differences.flow import Flow, flow_of
@@ -139,6 +139,9 @@ def judge_by_rules(result: PairResult) -> Judgement | None:
         choice=result.npu.tree.names[roles.choices[0]] if roles.choices else None,
     )
     said += rest.said
+    is_bare = result.task is Task.STATISTICS and result.comparisons.apart is None
+    if conclusion != FAULT and is_bare:
+        suspects, said = _with_sketches(suspects, conclusion, said)
     names = result.npu.tree.names
     if explained and conclusion == CLEAN:
         said += (told_of_flags(names, explained),)
@@ -277,6 +280,29 @@ def _suspect(
         if one.side
         else ranks_off(flow, graph.provenance, result.bench.provenance, one.node, result.texts),
     )
+
+
+def _with_sketches(
+    suspects: list[Suspect], conclusion: str, said: Facts
+) -> tuple[list[Suspect], Facts]:
+    """With what would tell whether values stand at other places, once and only where it is open."""
+    told = fact("order.sketches")
+    is_open = [has_code(one.evidence, *_OF_ORDER) for one in suspects]
+    if True not in is_open:
+        return suspects, said
+    if conclusion == CLEAN:
+        return suspects, (*said, told)
+    first = is_open.index(True)
+    evidence = (*suspects[first].evidence, told)
+    suspects = [
+        *suspects[:first],
+        replace(suspects[first], evidence=evidence),
+        *suspects[first + 1 :],
+    ]
+    return suspects, (*said, told) if first == 0 else said
+
+
+_OF_ORDER = ("order.of_input", "order.of_output", "order.before")
 
 
 def _reasons(flow: Flow, roles: Roles) -> dict[int, str]:

@@ -89,6 +89,6 @@ def test_numbers_of_the_contract_say_the_same(of_contract: object, of_codes: typ
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_browser_has_words_for_every_metric(language: str) -> None:
     """Its table of tensors shows the numbers that the contract lists; only words are its own."""
-    words = REPOSITORY / "frontend_polymer" / "src" / "i18n" / language / "index.ts"
+    words = REPOSITORY / "frontend_polymer" / "src" / "i18n" / language / "tensors.ts"
     listed = re.findall(r"^ +(\w+):", words.read_text(encoding="utf-8"), re.M)
     assert {name: listed.count(name) for name in METRICS} == dict.fromkeys(METRICS, 2)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from msprobe_builder.rematch.imports import import_pairs
 from msprobe_builder.rematch.operations import Operation, carry_out
 from msprobe_builder.rematch.refresh import refresh
 from tests.builder.rematch.rebuild import check_sound, content, matched, rebuild
+from tests.builder.sketch.sketched_dumps import write_dump as write_sketched
 from tests.builder.small_dumps import forward, number, tensor, write_dump
 from tests.conftest import BuildDatabase
 
@@ -102,6 +104,14 @@ def sides_of(case: str, dumps: Path, folder: Path) -> tuple[Path, Path]:
     if case == "odd":
         rng = random.Random(5)  # noqa: S311
         return write_odd_dump(folder / "npu", rng), write_odd_dump(folder / "bench", rng)
+    if case == "sketched":
+        drawn = np.random.default_rng(5).standard_normal((12, 32, 8)).astype(np.float32)
+        sides = (drawn, np.where(np.arange(12)[:, None, None] % 3, drawn, drawn[:, ::-1]))
+        npu, bench = (
+            write_sketched(folder / name, {f"call{one}": array for one, array in enumerate(side)})
+            for name, side in zip(("npu", "bench"), sides, strict=True)
+        )
+        return npu, bench
     npu, bench = (next((dumps / name).rglob("dump.json")).parent for name in CASES[case])
     return npu, bench
 
@@ -112,6 +122,7 @@ def sides_of(case: str, dumps: Path, folder: Path) -> tuple[Path, Path]:
         *(one for one in CASES if one != "tensor"),
         pytest.param("tensor", marks=pytest.mark.slow),
         "odd",
+        "sketched",
     ],
 )
 def test_any_sequence_equals_a_build_with_those_matches(
@@ -124,7 +135,8 @@ def test_any_sequence_equals_a_build_with_those_matches(
     )
 
     @settings(
-        max_examples={"tensor": 2, "odd": 25}.get(case, 5), suppress_health_check=list(HealthCheck)
+        max_examples={"tensor": 2, "odd": 25, "sketched": 10}.get(case, 5),
+        suppress_health_check=list(HealthCheck),
     )
     @given(actions, st.integers(0, 2**32))
     def check(actions: list[str], seed: int) -> None:

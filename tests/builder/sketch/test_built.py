@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sqlite3
 from contextlib import closing
@@ -12,6 +13,10 @@ import numpy as np
 import pytest
 
 from msprobe_builder.command.main import main
+from msprobe_builder.database.open import opened
+from msprobe_builder.database.read.across import read_across
+from msprobe_builder.database.read.graphs import read_graphs
+from msprobe_builder.database.read.measures import read_measures
 from msprobe_builder.facts.fact import decode
 from msprobe_builder.facts.wording import tell
 from msprobe_builder.sketch.definition import NUMBERS
@@ -169,3 +174,35 @@ def test_another_shape_or_a_side_without_sketches_compares_statistics(tmp_path: 
     other = tmp_path / "without"
     other.mkdir()
     assert compared(built(npu, bench, other), "relative_difference")["two"] == [None]
+
+
+def test_every_way_out_of_a_file_tells_the_difference(tmp_path: Path) -> None:
+    moved = KINDS["heads"][0]
+    npu = write_dump(tmp_path / "npu", {"heads": moved, "same": BASE})
+    bench = write_dump(tmp_path / "bench", {"heads": BASE, "same": BASE})
+    path = built(npu, bench, tmp_path)
+    [relative] = compared(path, "relative_difference")["heads"]
+    words = "rows 32–63 and 64–95 exchanged"
+    exported = tmp_path / "tensors.csv"
+    assert main(["export", str(path), "--table", "tensors", "-o", str(exported)]) == 0
+    with exported.open(encoding="utf-8") as file:
+        [row] = [one for one in csv.DictReader(file) if "heads" in one["npu_node"]]
+    assert float(row["relative_difference"]) == relative
+    assert main(["table", str(path), "--own", "--format", "csv", "-o", str(tmp_path)]) == 0
+    [table] = [one for one in tmp_path.glob("*.csv") if one != exported]
+    with table.open(encoding="utf-8") as file:
+        [line] = [one for one in csv.DictReader(file) if "heads" in one["NPU Name"]]
+    assert float(line["Relative Difference"]) == relative
+    assert words in line["Err_message"]
+    assert line["Corrected Result"] == ("Warning" if relative > 0.5 else "")
+    report = tmp_path / "report.html"
+    assert main(["report", str(path), "-o", str(report)]) == 0
+    text = report.read_text(encoding="utf-8")
+    assert words in text
+    assert "relative difference" in text
+    with opened(path) as connection:
+        [graph, *_] = read_graphs(connection)
+        scaled = read_measures(connection, graph).scaled
+        [across] = read_across(connection, "Torch.heads.0.forward", 0)
+    assert scaled.max() == pytest.approx(relative)
+    assert across.worst[-1] == relative
