@@ -156,7 +156,10 @@ def write_example(path: Path) -> Path:
     reasons = [(1, "no_such_name"), (2, "other_parent")]
     insert("INSERT INTO unmatched_reason VALUES (?, ?)", reasons)
     insert("INSERT INTO unmatched VALUES (?, ?, ?, ?)", UNMATCHED)
-    insert("INSERT INTO tensor VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)", TENSORS)
+    insert(
+        "INSERT INTO tensor VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",
+        TENSORS,
+    )
     insert("INSERT INTO argument VALUES (?, ?, ?, ?, ?, ?)", ARGUMENTS)
     insert(
         "INSERT INTO comparison (npu_node, npu_ordinal, bench_ordinal, max_diff, norm_diff,"
