@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,10 +11,10 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import THRESHOLD, Clue, Evidence
-from msprobe_builder.verdict.model.edges import of_edges
+from msprobe_builder.verdict.model.edges import maker_guessed, of_edges
 from msprobe_builder.verdict.model.exchanged import without_exchanged
 from msprobe_builder.verdict.model.lacking import cut_off, of_lacking
-from msprobe_builder.verdict.model.outputs import of_outputs
+from msprobe_builder.verdict.model.outputs import looked_behind, of_outputs
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -30,6 +32,7 @@ def clues(evidence: Evidence) -> list[Clue]:
     ]
 
 
+_MOST = 200  # clues that are looked at closely
 _FELT = 4.0  # rounding units from which on a module puts out something else
 _VANISHED = 50.0  # times smaller an error is behind the module in which it was
 _OF_PROGRAM = (Cause.ARGUMENT, Cause.GRADIENT, Cause.WEIGHT)
@@ -60,11 +63,31 @@ def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
     return result
 
 
-def ranked(runs: Runs, found: list[Clue]) -> list[Clue]:
+def ranked(evidence: Evidence, found: list[Clue]) -> list[Clue]:
     """Those above the threshold, each node once, the first of the run first."""
-    before = np.maximum.accumulate(np.where(runs.bench_partner >= 0, runs.bench_partner, 0))
+    runs = evidence.runs
+    place = _placed(runs)
+    first = _once(sorted((one for one in found if one.score > THRESHOLD), key=place)[:_MOST])
+    looked = [_explained(evidence, one) for one in first]
+    return without_exchanged(runs, _once(sorted(looked, key=place)))
 
-    # A gradient of a parameter is there when the last pass has ended.
+
+def _explained(evidence: Evidence, clue: Clue) -> Clue:
+    if clue.cause is Cause.OUTPUT and evidence.runs.npu.calls.is_api[clue.node]:
+        return looked_behind(evidence, clue)
+    return maker_guessed(evidence.runs, clue) if clue.cause is Cause.EXTERNAL else clue
+
+
+def _once(found: list[Clue]) -> list[Clue]:
+    result: dict[tuple[int, int], Clue] = {}
+    for one in found:
+        result.setdefault((one.side, one.node), one)
+    return list(result.values())
+
+
+def _placed(runs: Runs) -> Callable[[Clue], tuple[float, float]]:
+    """Where a clue stands in the run; gradients of parameters stand behind the passes."""
+    before = np.maximum.accumulate(np.where(runs.bench_partner >= 0, runs.bench_partner, 0))
     last = float(runs.npu.calls.last_pass)
     parameters = runs.npu.calls.direction == Direction.NONE
 
@@ -74,7 +97,4 @@ def ranked(runs: Runs, found: list[Clue]) -> list[Clue]:
         at = float(one.node) if one.side == 0 else float(before[one.node]) + 0.5
         return at, -one.score
 
-    result: dict[tuple[int, int], Clue] = {}
-    for one in sorted((one for one in found if one.score > THRESHOLD), key=place):
-        result.setdefault((one.side, one.node), one)
-    return without_exchanged(runs, list(result.values()))
+    return place

@@ -12,7 +12,7 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part
 from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.model.clue import CHOSE, THRESHOLD, Clue, Evidence
+from msprobe_builder.verdict.model.clue import CHOSE, Clue, Evidence
 from msprobe_builder.verdict.model.noise import spread_of_edges
 from msprobe_builder.verdict.model.observations import WORST, surprise
 from msprobe_builder.verdict.model.runs import Runs
@@ -65,7 +65,7 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
         elif rewired[place]:
             yield replace(clue, cause=Cause.WIRING)
         elif made[place] < 0:
-            yield _of_unknown(runs, clue)
+            yield replace(clue, cause=Cause.EXTERNAL)
         else:
             yield clue
     yield from _of_parameter_gradients(evidence)
@@ -84,10 +84,10 @@ def _of_lone(runs: Runs, clue: Clue, side: int, node: int) -> Clue:
     return replace(clue, side=side, node=node, cause=Cause.MISSING if side else Cause.EXTRA)
 
 
-def _of_unknown(runs: Runs, clue: Clue) -> Clue:
+def maker_guessed(runs: Runs, clue: Clue) -> Clue:
     """Of a tensor that nobody knows the maker of: a call nearby whose output nobody uses."""
-    if runs.backward[clue.node] or clue.score <= THRESHOLD / 2:
-        return replace(clue, cause=Cause.EXTERNAL)
+    if runs.backward[clue.node]:
+        return clue
     for side in (1, 0):
         part = (runs.npu, runs.bench)[side]
         here = clue.node if side == 0 else int(runs.partner[clue.node])
@@ -97,7 +97,7 @@ def _of_unknown(runs: Runs, clue: Clue) -> Clue:
             beside = near[part.tree.parent[near] == part.tree.parent[here]]
             node = int(beside[0]) if len(beside) else int(near[-1])
             return _of_lone(runs, clue, side, node)
-    return replace(clue, cause=Cause.EXTERNAL)
+    return clue
 
 
 def _unused(runs: Runs, side: int) -> Int:
@@ -147,16 +147,24 @@ def _of_parameter_gradients(evidence: Evidence) -> Iterable[Clue]:
     worst[stem[order]] = latent[back][order]
     np.maximum.at(longest, stem, np.nan_to_num(seen.norm[back]))
     names = {one: number for number, one in enumerate(calls.stems)}
-    for row in rows.tolist():
-        node = int(table.node[row])
-        of = names.get(tree.names[node].partition(".parameters_grad")[0], -1)
-        base = float(worst[of]) if of >= 0 else np.nan
-        weight = 1.0
-        if np.isnan(base):
-            base, weight = float(_level_before(evidence, np.array([row]))[0]), _UNKNOWN_MAKER
-        elif "," not in runs.texts.values[table.shape_id[row]] and seen.norm[row] > 0:
-            base = min(WORST, base * max(1.0, longest[of] / seen.norm[row]))
-        told = max(0.6 * (runs.coarse if runs.is_mixed else runs.fine)[row], 2 * base)
-        score = weight * float(surprise(seen, np.array([row]), np.array([told]))[0])
-        if score > 1:
-            yield Clue(score, 0, node, Cause.OUTPUT, row, float(seen.size[row]), told)
+    of = np.array(
+        [
+            names.get(tree.names[node].partition(".parameters_grad")[0], -1)
+            for node in table.node[rows].tolist()
+        ]
+    )
+    base = np.where(of >= 0, worst[of], np.nan)
+    unknown = np.isnan(base)
+    base[unknown] = _level_before(evidence, rows[unknown])
+    # Those of one dimension are sums, in which much cancels.
+    flat = np.array(["," not in runs.texts.values[one] for one in table.shape_id[rows].tolist()])
+    with np.errstate(all="ignore"):
+        cancelled = np.fmax(1.0, longest[of] / seen.norm[rows])
+    base = np.where(flat & ~unknown, np.minimum(WORST, base * cancelled), base)
+    floor = 0.6 * (runs.coarse if runs.is_mixed else runs.fine)[rows]
+    told = np.fmax(floor, 2 * base)
+    score = surprise(seen, rows, told) * np.where(unknown, _UNKNOWN_MAKER, 1.0)
+    for place in np.flatnonzero(score > 1).tolist():
+        row = int(rows[place])
+        error, expected = float(seen.size[row]), float(told[place])
+        yield Clue(float(score[place]), 0, int(table.node[row]), Cause.OUTPUT, row, error, expected)

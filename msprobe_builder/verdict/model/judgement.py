@@ -101,7 +101,7 @@ def _judged(result: PairResult) -> Judgement:
     flags = result.comparisons.requires_grad_equal
     needing = result.comparisons.pairs.npu[flags == 0]
     evidence = Evidence.of(runs, seen, does, expected, arguments, needing)
-    found = ranked(runs, felt(evidence, clues(evidence)))[:_MOST]
+    found = ranked(evidence, felt(evidence, clues(evidence)))[:_MOST]
     chances = probabilities(found)
     order = sorted(range(len(found)), key=lambda one: (-strength(chances[one]), one))
     found, chances = [found[one] for one in order], [chances[one] for one in order]

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operations
-from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import Clue
 from msprobe_builder.verdict.model.runs import Runs
@@ -25,19 +24,14 @@ _HABIT = 3  # calls of one operator
 
 def of_lacking(runs: Runs) -> Iterable[Clue]:
     """Calls of which one side is given a tensor, or puts one out, where the other has none."""
-    kinds = [_what_stands(one.table) for one in (runs.npu, runs.bench)]
     calls = runs.npu.calls
-    nodes = np.flatnonzero(calls.is_api & (runs.partner >= 0)).tolist()
-    lacking = []
-    for node in nodes:
-        own, theirs = kinds[0].get(node, {}), kinds[1].get(int(runs.partner[node]), {})
-        if any(own[place] != theirs[place] for place in own.keys() & theirs.keys()):
-            lacking.append(node)
+    nodes = np.flatnonzero(calls.is_api & (runs.partner >= 0))
+    lacking = nodes[_otherwise(runs)[nodes]]
     # What most calls of an operator have is a habit, of casts or of a recorder.
     kind = operations(calls)
     times = np.bincount(kind[lacking], minlength=int(kind.max(initial=0)) + 1)
     of_all = np.bincount(kind[nodes], minlength=len(times))
-    for node in lacking:
+    for node in lacking.tolist():
         if times[kind[node]] >= _HABIT and 2 * times[kind[node]] > of_all[kind[node]]:
             continue
         cause = Cause.GRADIENT if runs.backward[node] else Cause.ARGUMENT
@@ -73,12 +67,28 @@ def cut_off(runs: Runs, rows: Int) -> Iterable[Clue]:
             return
 
 
-def _what_stands(table: ParameterTable) -> dict[int, dict[tuple[int, int], bool]]:
-    result: dict[int, dict[tuple[int, int], bool]] = {}
-    chosen = np.flatnonzero(np.isin(table.section, (Section.INPUT, Section.OUTPUT)))
-    columns = (table.node, table.section, table.position, table.is_tensor)
-    for node, section, position, is_tensor in zip(
-        *(one[chosen].tolist() for one in columns), strict=True
-    ):
-        result.setdefault(node, {})[section, position] = is_tensor
+def _otherwise(runs: Runs) -> Bool:
+    """Nodes of which an input or output is a tensor on one side alone."""
+    table, bench = runs.npu.table, runs.bench.table
+    rows, others = (
+        np.flatnonzero(np.isin(one.section, (Section.INPUT, Section.OUTPUT)))
+        for one in (table, bench)
+    )
+    rows = rows[runs.partner[table.node[rows]] >= 0]
+    width = 2 * (1 + max(int(one.position.max(initial=0)) for one in (table, bench)))
+    own, theirs = (
+        node * width + 2 * one.position[chosen] + (one.section[chosen] == Section.OUTPUT)
+        for node, one, chosen in (
+            (runs.partner[table.node[rows]], table, rows),
+            (bench.node[others], bench, others),
+        )
+    )
+    result = np.zeros(len(runs.npu.tree), dtype=bool)
+    if not len(theirs):
+        return result
+    order = np.argsort(theirs, kind="stable")
+    place = np.minimum(np.searchsorted(theirs[order], own), len(order) - 1)
+    match = others[order[place]]
+    both = theirs[order[place]] == own
+    result[table.node[rows[both & (table.is_tensor[rows] != bench.is_tensor[match])]]] = True
     return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.arrangement import arranged_by
-from msprobe_builder.verdict.model.clue import CHOSE, THRESHOLD, Clue, Evidence
+from msprobe_builder.verdict.model.clue import CHOSE, Clue, Evidence
 from msprobe_builder.verdict.model.noise import spread_of
 from msprobe_builder.verdict.model.observations import WORST, Observations, surprise
 from msprobe_builder.verdict.model.runs import Runs
@@ -24,10 +25,12 @@ _CHOSE_OF_UNKNOWN = 5.0
 _CAST = 40.0  # one side alone computes in another type
 _ARGUMENT = 9.0  # an argument that differs, whether or not it shows
 _ARGUMENT_SHOWS = 2.0
+_SLIGHT = 1e-3  # what the norm of something may be off by that may point anywhere
 _PARTLY_KNOWN = 0.4  # of a score, where not all that went in is known
 
 
 def of_outputs(evidence: Evidence) -> Iterable[Clue]:
+    """Outputs that are further off than what goes in, and rounding, explain."""
     runs, seen, expected = evidence.runs, evidence.seen, evidence.expected
     table = runs.npu.table
     rows = np.flatnonzero(
@@ -66,17 +69,18 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
             plain = any(not (one.is_slight or (one.is_count and not tells)) for one in several)
             strength = max(_ARGUMENT_SHOWS * strength, _ARGUMENT if plain else 0.0)
             cause = Cause.ARGUMENT
-        side = 0
-        if seen.size[row] >= WORST and not named[place]:
-            at = _origin(runs, at)
-        elif (
-            runs.partner[at] >= 0
-            and strength > THRESHOLD
-            and not named[place]
-            and (by := arranged_by(runs, at, evidence.arguments))
-        ):
-            (side, at), cause = by, Cause.ORDER
-        yield Clue(strength, side, at, cause, row, float(seen.size[row]), float(told[place]))
+        yield Clue(strength, 0, at, cause, row, float(seen.size[row]), float(told[place]))
+
+
+def looked_behind(evidence: Evidence, clue: Clue) -> Clue:
+    """The clue of an output as one of a call before that is more likely to blame, if any."""
+    runs = evidence.runs
+    if clue.error >= WORST:
+        return replace(clue, node=_origin(runs, clue.node))
+    if runs.partner[clue.node] < 0:
+        return clue
+    by = arranged_by(runs, clue.node, evidence.arguments)
+    return clue if by is None else replace(clue, side=by[0], node=by[1], cause=Cause.ORDER)
 
 
 def _of_norms(seen: Observations, rows: Int, told: Float) -> Float:
@@ -84,9 +88,6 @@ def _of_norms(seen: Observations, rows: Int, told: Float) -> Float:
     given = np.minimum(told, _SLIGHT)
     moved = np.nan_to_num(seen.moved[3, rows])
     return np.asarray(moved / (given + seen.resolution[rows]))
-
-
-_SLIGHT = 1e-3
 
 
 def _carried(runs: Runs, seen: Observations) -> Float:
