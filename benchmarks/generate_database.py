@@ -162,9 +162,9 @@ def write_parameters(database: Database, graph: Graph) -> None:
     columns += [np.full_like(tensors.node, texts.id("torch.bfloat16")), tensors.shape]
     columns += [(tensors.section == OUTPUT).astype(np.int64)]
     numbers = [column.tolist() for column in (*columns, *tensors.statistics.T)]
-    nothing = itertools.repeat(None)
     bits = nan_bits(tensors.statistics)
-    insert(db, "tensor", zip(*numbers, bits.tolist(), nothing, nothing, strict=False))
+    rest = itertools.repeat(None), itertools.repeat(None), itertools.repeat(None)
+    insert(db, "tensor", zip(*numbers, bits.tolist(), *rest, strict=False))
     name, kind, value = texts.id("input.1"), texts.id("torch.dtype"), texts.id("torch.float32")
     casts = (node for node, stem in enumerate(graph.tree.stem) if stem == "Tensor.to")
     insert(db, "argument", ((node + first, 9, INPUT, name, kind, value) for node in casts))

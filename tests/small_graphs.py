@@ -242,7 +242,7 @@ def _write(connection: sqlite3.Connection, node: Node, graph: int, number: dict[
         else:
             connection.execute(
                 "INSERT INTO tensor VALUES (?, ?, ?, 1, NULL, ?, ?, NULL, ?, ?, NULL, ?, ?, NULL,"
-                " NULL)",
+                " NULL, NULL)",
                 (
                     node.node, place, int(one.section), number[one.dtype], number[one.shape],
                     *(one.extremes or (None, None)), one.norm, 8 if one.is_nan else 0,

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe_builder import BuildConfig, build
+from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
 from tests.faults.case import Case
@@ -55,6 +56,9 @@ from tests.faults.unseen_cases import (
     twelfth,
 )
 
+# The bank holds the rules, which know it; the model is held by tests/builder/verdict/test_model.py.
+RULES = BuildOptions(judge="rules")
+
 
 @dataclass(frozen=True)
 class Score:
@@ -73,7 +77,8 @@ class Score:
 def score(case: Case, folder: Path) -> Score:
     """Record a case, build it, and look up who is accused."""
     truth = recorded(case, folder)
-    config = BuildConfig(folder / "npu" / "dump", folder / "bench" / "dump")
+    sides = folder / "npu" / "dump", folder / "bench" / "dump"
+    config = BuildConfig(*sides, options=RULES)
     result = build(config, folder / "out", workers=1)
     with opened(result.path) as connection:
         verdict = read_verdict(connection)

@@ -107,7 +107,7 @@ def test_the_worst_of_all_outputs_counts_and_none_of_the_inputs(ask: Ask, logdir
         for ordinal in (4, 5):
             connection.execute(
                 "INSERT INTO tensor SELECT node_id, ?, section, name_id, type_id, dtype_id,"
-                " shape_id, requires_grad, max, min, mean, norm, nan_flags, md5, file"
+                " shape_id, requires_grad, max, min, mean, norm, nan_flags, md5, file, sketch"
                 " FROM tensor WHERE node_id = 14 AND ordinal = 3",
                 (ordinal,),
             )

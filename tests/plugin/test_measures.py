@@ -186,7 +186,7 @@ def test_a_collection_has_the_error_of_its_last_call_and_a_graph_only_its_own(
             for one in (node, partner):
                 connection.execute(
                     "INSERT INTO tensor SELECT ?, 0, 1, name_id, type_id, dtype_id, shape_id,"
-                    " NULL, 2, -1, 0, 1, 0, NULL, NULL FROM tensor WHERE node_id = 104"
+                    " NULL, 2, -1, 0, 1, 0, NULL, NULL, NULL FROM tensor WHERE node_id = 104"
                     " AND ordinal = 2",
                     (one,),
                 )
