@@ -91,6 +91,8 @@ class _Rows:
     handed_on: Int  # outputs of modules that calls inside have put out
     judged: Bool  # nodes
     unseen: Float  # by row, the share of an expected error that readings cannot deny
+    steep: Float  # by row, how many times smaller than the others its smallest element is
+    cancelled: Float  # by row of a product, the length of its terms over its own
 
     @staticmethod
     def of(runs: Runs, seen: Observations) -> _Rows:
@@ -100,12 +102,16 @@ class _Rows:
         given &= judged[table.node] | calls.is_module[table.node]
         put_out = runs.rows(Section.OUTPUT)
         inputs = np.flatnonzero(given)
+        cancelled = _cancelling(seen, inputs, table.node, len(runs.npu.tree))
+        cancelled *= _cancelling_back(runs, inputs, np.flatnonzero(put_out), seen)
         return _Rows(
             inputs,
             np.flatnonzero(put_out & judged[table.node]),
             np.flatnonzero(put_out & runs.open[table.node]),
             judged,
             _UNSEEN[np.where(np.isnan(seen.exact), (~np.isnan(seen.moved)).sum(axis=0), 4)],
+            _steepness(seen),
+            cancelled,
         )
 
 
@@ -178,7 +184,8 @@ def _put_out(
         at_least(does.averages[node], share * absolute[node] / seen.rms[out])
         at_least(kind == REACH, np.fmax(relative[node], reach[node]))
         at_least(does.near_zero[node], np.fmax(relative[node], reach[node]) / seen.rms[out])
-        at_least(kind == PRODUCTS, relative[node] * _cancelling(seen, rows, table.node, size)[out])
+        forward = ~runs.backward[node]
+        at_least(forward & (kind == PRODUCTS), relative[node] * rows.cancelled[out])
         at_least(does.normalises[node] & (kind != REACH), around_mean[node])
         one = _FLIPPED / np.sqrt(seen.elements[out])
         likely = relative[node] * seen.elements[out] > _A_FLIP
@@ -187,8 +194,7 @@ def _put_out(
         jumps = does.breaks[node] & ~runs.discrete[out] & (relative[node] > 0)
         at_least(chooses | jumps, np.fmax(np.sqrt(relative[node]), one))
         at_least(does.turns[node] & (relative[node] > 0), np.ones(len(out)))
-        steep = largest(_steepness(seen)[inputs], at)
-        forward = ~runs.backward[node]
+        steep = largest(rows.steep[inputs], at)
         at_least(forward & (does.steep[node] > 1), relative[node] * np.fmax(steep[node], 1.0))
     amount[runs.npu.calls.is_module[node] | does.composite[node]] *= _OF_MODULES
     result = np.hypot(does.gain[node] * amount, own)
@@ -209,11 +215,11 @@ def _steepness(seen: Observations) -> Float:
     return np.asarray(np.clip(np.nan_to_num(told, nan=1.0), 1.0, _STEEPEST))
 
 
-def _cancelling(seen: Observations, rows: _Rows, node: Int, size: int) -> Float:
+def _cancelling(seen: Observations, inputs: Int, node: Int, size: int) -> Float:
     """By row the length of a product of operands without a common direction over its own."""
     factors = np.zeros(size)
     elements = np.zeros(size)
-    first = rows.inputs[seen.norm[rows.inputs] > 0]
+    first = inputs[seen.norm[inputs] > 0]
     # Of the two largest operands; a bias adds little.
     order = first[np.lexsort((-seen.elements[first], node[first]))]
     turn = np.arange(len(order)) - np.searchsorted(node[order], node[order])
@@ -231,14 +237,14 @@ def _cancelling(seen: Observations, rows: _Rows, node: Int, size: int) -> Float:
 _PLACES = 8  # of the inputs of a product
 
 
-def _cancelling_back(runs: Runs, rows: _Rows, seen: Observations) -> Float:
+def _cancelling_back(runs: Runs, inputs: Int, outputs: Int, seen: Observations) -> Float:
     """The same of gradients: of what came in, and the other factor of the forward call."""
     table, size = runs.npu.table, len(runs.npu.tree)
     factor = np.full(size * _PLACES, -1)
-    given = rows.inputs[(table.position[rows.inputs] < _PLACES) & (seen.norm[rows.inputs] > 0)]
+    given = inputs[(table.position[inputs] < _PLACES) & (seen.norm[inputs] > 0)]
     factor[table.node[given] * _PLACES + table.position[given]] = given
     result = np.ones(len(table))
-    out = rows.outputs[table.position[rows.outputs] < 2]
+    out = outputs[table.position[outputs] < 2]
     node = table.node[out]
     twin = runs.npu.calls.twin[node]
     gradient = factor[node * _PLACES]
@@ -270,7 +276,7 @@ def _of_gradients(
     every = np.flatnonzero(table.is_tensor & ~runs.backward[table.node])
     kept, steep = np.zeros(size), np.ones(size)
     np.maximum.at(kept, table.node[every], np.nan_to_num(latent[every]))
-    np.maximum.at(steep, table.node[every], _steepness(seen)[every])
+    np.maximum.at(steep, table.node[every], rows.steep[every])
     error = np.minimum(kept[twin[node]], WORST)
     flips = error * seen.elements[out]  # of elements whose density is about one where they turn
     flipped = np.where(
@@ -280,7 +286,7 @@ def _of_gradients(
     kept_well = np.where(does.composite[node], _OF_MODULES, 1.0)
     result[back] = np.hypot(result, _KEPT * kept_well * error)[back]
     products = back & (does.kind[node] == PRODUCTS)
-    result[products] *= _cancelling_back(runs, rows, seen)[out][products]
+    result[products] *= rows.cancelled[out][products]
     # A gradient that is reduced cancels: its error stands in proportion to what went in.
     given = rows.inputs[~runs.discrete[rows.inputs]]
     length, most, error_in = np.zeros(size), np.zeros(size), np.zeros(size)
