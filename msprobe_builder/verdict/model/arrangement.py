@@ -24,10 +24,13 @@ _FURTHEST = 12
 _NEAR = 200
 
 
-def arranged_by(runs: Runs, node: int, arguments: Container[int]) -> tuple[int, int] | None:
+def arranged_by(
+    runs: Runs, node: int, arguments: Container[int], *, is_gross: bool
+) -> tuple[int, int] | None:
     """Side and node of the nearest call before that may have put elements elsewhere; None: nobody.
 
-    One that has no counterpart, or other arguments, and from which on nothing would have shown it.
+    With ``is_gross``, also one that put out whole numbers anywhere before. One that has no
+    counterpart, or other arguments, and from which on nothing would have shown it.
     """
     found = []
     for side, part, partner, maker in (
@@ -41,7 +44,9 @@ def arranged_by(runs: Runs, node: int, arguments: Container[int]) -> tuple[int, 
                 for distance, one in _before(part, start, maker)
                 if _arranges(part, one) and (partner[one] < 0 or (not side and one in arguments))
             ]
-    return min(found)[1:] if found else _lone_choice(runs, node)
+    if found:
+        return min(found)[1:]
+    return _lone_choice(runs, node) if is_gross else None
 
 
 def _lone_choice(runs: Runs, node: int) -> tuple[int, int] | None:

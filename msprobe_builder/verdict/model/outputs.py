@@ -26,6 +26,7 @@ _CAST = 40.0  # one side alone computes in another type
 _ARGUMENT = 9.0  # an argument that differs, whether or not it shows
 _ARGUMENT_SHOWS = 2.0
 _SLIGHT = 1e-3  # what the norm of something may be off by that may point anywhere
+_GROSS = 0.02  # less than elements of other places are off by
 _PARTLY_KNOWN = 0.4  # of a score, where not all that went in is known
 
 
@@ -79,7 +80,7 @@ def looked_behind(evidence: Evidence, clue: Clue) -> Clue:
         return replace(clue, node=_origin(runs, clue.node))
     if runs.partner[clue.node] < 0:
         return clue
-    by = arranged_by(runs, clue.node, evidence.arguments)
+    by = arranged_by(runs, clue.node, evidence.arguments, is_gross=clue.error > _GROSS)
     return clue if by is None else replace(clue, side=by[0], node=by[1], cause=Cause.ORDER)
 
 
