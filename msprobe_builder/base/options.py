@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 CPU = "cpu"
+Judge = Literal["both", "rules", "model"]  # who says where a fault is, the default first
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class BuildOptions:
     flat: bool = False
     overflow_check: bool = False
     allow_missing: bool = False
-    judge: Literal["rules", "model", "both"] = "both"
+    judge: Judge = "both"
     device: str = CPU  # where errors of single elements are computed
 
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from msprobe_builder.base.errors import UsageError
+from msprobe_builder.base.options import DEFAULT_OPTIONS, Judge
 from msprobe_builder.base.printable import printable
 from msprobe_builder.base.publish import file_name
 from msprobe_builder.base.version import __version__
@@ -157,8 +158,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--judge",
-        choices=("both", "rules", "model"),
-        default="both",
+        choices=get_args(Judge),
+        default=DEFAULT_OPTIONS.judge,
         help="who says where a fault is: a model of error and rules together (default), or one",
     )
     parser.add_argument(

@@ -7,12 +7,13 @@ that are right. So the model says where a fault is, and rules must agree that th
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 
 from msprobe_builder.base.codes import Strength
+from msprobe_builder.base.options import Judge
 from msprobe_builder.dump.names import Direction
+from msprobe_builder.facts.fact import Facts
 from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.judgement import applies, judge_by_model
@@ -20,10 +21,8 @@ from msprobe_builder.verdict.ruling.conclusion import FAULT, conclude
 from msprobe_builder.verdict.ruling.judged import Judgement, Suspect, label
 from msprobe_builder.verdict.ruling.judgement import judge_by_rules
 
-Judge = Literal["rules", "model", "both"]
 
-
-def judge_pair(result: PairResult, judge: Judge = "rules") -> Judgement | None:
+def judge_pair(result: PairResult, judge: Judge) -> Judgement | None:
     """The verdict on a comparison of one step and rank; None where nothing was compared.
 
     Rules judge alone where the model does not apply.
@@ -43,12 +42,22 @@ def _agreed(result: PairResult, by_rules: Judgement, by_model: Judgement) -> Jud
     first = by_model.suspects[0] if by_model.suspects else None
     if sees and (first is None or not model_sees):
         return _doubted(result, by_rules)
-    if first is None or not model_sees or first.node in _of_parameters(result):
-        limits = tuple(one for one in by_model.said if one.code.startswith("limits"))
-        return replace(by_rules, said=(*by_rules.said, *limits)) if not first else by_rules
+    if first is None:
+        return replace(by_rules, said=(*by_rules.said, *_told_of_limits(by_model)))
+    if not model_sees or (first.side == 0 and first.node in _of_parameters(result)):
+        return by_rules
     if by_rules.suspects and _is_told_better(by_rules, first):
         return by_rules
     return _with(by_model, by_rules.suspects[0]) if sees else _doubted(result, by_model)
+
+
+def _told_of_limits(by_model: Judgement) -> Facts:
+    """What a difference must be to be seen, and what was not compared."""
+    return tuple(
+        one
+        for one in by_model.said
+        if one.code in ("limits", "limits.forward", "not_judged.gradients")
+    )
 
 
 def _of_parameters(result: PairResult) -> set[int]:

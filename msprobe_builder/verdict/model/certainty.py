@@ -1,7 +1,7 @@
 """How likely a clue is right, counted on planted faults and on runs without one.
 
-``benchmarks/results`` holds the counts. Of clues in order only the first can be where the fault
-begins; another one is right where that is wrong.
+``benchmarks/results/verdict.md`` holds the counts. Of clues in order only the first can be where
+the fault begins; another one is right where that is wrong.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msprobe_builder.verdict.model.clue import Clue
 
 _STRONG = 0.8
 _STRUCTURE = {Cause.MISSING, Cause.EXTRA, Cause.WIRING, Cause.ORDER}
-# Shares of first clues that were right, by the least score of a band.
+# Shares of first clues that are taken to be right, by the least score of a band.
 _Bands = tuple[tuple[float, float], ...]
 _BY_ARGUMENTS: _Bands = ((0.0, 0.97),)
 _BY_STRUCTURE: _Bands = ((0.0, 0.7), (30.0, 0.92))

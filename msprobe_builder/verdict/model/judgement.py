@@ -11,6 +11,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
 from msprobe_builder.facts.fact import Facts, fact
 from msprobe_builder.graph.calls import count_gradients_otherwise
+from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.operators.operator import Kind as OperatorKind
 from msprobe_builder.verdict.differences.arguments import differing_arguments
@@ -28,7 +29,7 @@ from msprobe_builder.verdict.model.runs import Runs, runs_of
 from msprobe_builder.verdict.model.telling import evidence_of
 from msprobe_builder.verdict.ruling.conclusion import FAULT, conclude, told_of_scale
 from msprobe_builder.verdict.ruling.evidence import source_line, told_of_overflow
-from msprobe_builder.verdict.ruling.judged import Judgement, Suspect, label
+from msprobe_builder.verdict.ruling.judged import Judgement, Suspect, edges_of, label
 
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]
@@ -133,7 +134,7 @@ def _judged(result: PairResult) -> Judgement:
         expected=_of_nodes(runs, expected.told, Section.OUTPUT),
         suspect=source,
         reasons=_reasons(evidence, role),
-        edges=_edges(runs, source),
+        edges=edges_of(runs.npu.table, runs.maker, source),
         conclusion=conclusion,
         said=said,
         compared=compared,
@@ -240,18 +241,14 @@ def _reasons(evidence: Evidence, role: Int) -> dict[int, str]:
     return result
 
 
-def _edges(runs: Runs, source: Int) -> Int:
-    """Which node hands what is wrong on to which."""
-    table = runs.npu.table
-    rows = np.flatnonzero(runs.maker >= 0)
-    made, taken = table.node[runs.maker[rows]], table.node[rows]
-    both = (source[made] >= 0) & (source[taken] >= 0) & (made != taken)
-    size = len(source)
-    return np.stack(np.divmod(np.unique(made[both] * size + taken[both]), size))
-
-
 def not_compared(runs: Runs) -> Facts:
     """Gradients of parameters that one side alone has: nobody compared them."""
-    rows = runs.rows(Section.PARAMETERS_GRAD)
-    lacking = int(np.count_nonzero(rows & (runs.other < 0)))
+    lacking = sum(
+        int(np.count_nonzero(part.table.is_tensor[alone] & _are_gradients(part)[alone]))
+        for part, alone in ((runs.npu, runs.other < 0), (runs.bench, runs.bench_row < 0))
+    )
     return (fact("not_judged.gradients", gradients=lacking),) if lacking else ()
+
+
+def _are_gradients(part: Part) -> NDArray[np.bool_]:
+    return np.asarray(part.table.section == Section.PARAMETERS_GRAD)

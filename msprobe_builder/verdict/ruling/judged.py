@@ -11,6 +11,7 @@ from msprobe_builder.base.codes import Strength
 from msprobe_builder.dump.names import Direction, Kind, module_path
 from msprobe_builder.facts.fact import Fact, Facts, fact
 from msprobe_builder.facts.words import standing_at
+from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.verdict.findings import Cause
 
@@ -69,3 +70,14 @@ def label(suspect: Suspect, result: PairResult) -> Fact | str:
     if parent.kind is Kind.MODULE and parent.direction is not Direction.NONE:
         return fact("accused.in_module", module=module_path(parent.stem), name=name)
     return standing_at(name, is_unrecorded=suspect.cause is Cause.UNRECORDED)
+
+
+def edges_of(table: ParameterTable, maker: Int, source: Int) -> Int:
+    """Pairs of nodes, of shape (2, n), of which one hands what is wrong on to the other.
+
+    ``maker`` is the row that made each row, ``source`` what each node inherits from; -1 without.
+    """
+    rows = np.flatnonzero(maker >= 0)
+    made, taken = table.node[maker[rows]], table.node[rows]
+    both = (source[made] >= 0) & (source[taken] >= 0) & (made != taken)
+    return np.stack(np.divmod(np.unique(made[both] * len(source) + taken[both]), len(source)))

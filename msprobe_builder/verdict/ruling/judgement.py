@@ -56,7 +56,7 @@ from msprobe_builder.verdict.ruling.conclusion import (
 from msprobe_builder.verdict.ruling.coverage import Coverage, coverage
 from msprobe_builder.verdict.ruling.evidence import evidence, source_line, told_of_overflow
 from msprobe_builder.verdict.ruling.instead import named_instead
-from msprobe_builder.verdict.ruling.judged import Judgement, Suspect, label
+from msprobe_builder.verdict.ruling.judged import Judgement, Suspect, edges_of, label
 from msprobe_builder.verdict.ruling.lines import at_its_line
 
 Float = NDArray[np.float64]
@@ -170,7 +170,7 @@ def judge_by_rules(result: PairResult) -> Judgement | None:
         expected=np.where(by_sum, np.nan, roles.expected),
         suspect=suspect[roles.source],
         reasons=_reasons(flow, roles),
-        edges=_edges(flow, roles),
+        edges=edges_of(flow.npu.table, flow.producer, roles.source),
         conclusion=conclusion,
         said=said,
         compared=compared,
@@ -326,13 +326,3 @@ def _reasons(flow: Flow, roles: Roles) -> dict[int, str]:
         else:
             result[node] = "no_statistics" if recorded[node] else "no_output"
     return result
-
-
-def _edges(flow: Flow, roles: Roles) -> Int:
-    """Which node hands what is wrong on to which."""
-    table = flow.npu.table
-    rows = np.flatnonzero(flow.producer >= 0)
-    source, target = table.node[flow.producer[rows]], table.node[rows]
-    both = (roles.source[source] >= 0) & (roles.source[target] >= 0) & (source != target)
-    size = len(roles.source)
-    return np.stack(np.divmod(np.unique(source[both] * size + target[both]), size))
