@@ -31,7 +31,7 @@ def judge_pair(result: PairResult, judge: Judge) -> Judgement | None:
     if by_model is not None and judge == "model":
         return by_model
     by_rules = judge_by_rules(result)
-    if by_rules is None or by_model is None or by_rules.is_reduced:
+    if by_rules is None or by_model is None:
         return by_rules
     return _agreed(result, by_rules, by_model)
 
@@ -40,15 +40,15 @@ def _agreed(result: PairResult, by_rules: Judgement, by_model: Judgement) -> Jud
     """What both say together: a fault for certain where both see one, at the model's place."""
     sees, model_sees = by_rules.conclusion == FAULT, by_model.conclusion == FAULT
     first = by_model.suspects[0] if by_model.suspects else None
-    if sees and (first is None or not model_sees):
-        return _doubted(result, by_rules)
-    if first is None:
+    if first is None and not sees:
         return replace(by_rules, said=(*by_rules.said, *_told_of_limits(by_model)))
-    if not model_sees or (first.side == 0 and first.node in _of_parameters(result)):
-        return by_rules
+    if first is None or (sees and not model_sees):
+        return _doubted(result, by_rules)
+    if not sees:
+        return _doubted(result, by_model)
     if by_rules.suspects and _is_told_better(by_rules, first):
         return by_rules
-    return _with(by_model, by_rules.suspects[0]) if sees else _doubted(result, by_model)
+    return _with(by_model, by_rules.suspects[0])
 
 
 def _told_of_limits(by_model: Judgement) -> Facts:

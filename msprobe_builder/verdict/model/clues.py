@@ -35,6 +35,9 @@ def clues(evidence: Evidence) -> list[Clue]:
 _MOST = 200  # clues that are looked at closely
 _FELT = 4.0  # rounding units from which on a module puts out something else
 _VANISHED = 50.0  # times smaller an error is behind the module in which it was
+_NUMBERS = (Cause.OUTPUT, Cause.EXTERNAL, Cause.BETWEEN)
+_DOUBT = 30.0  # a score below which numbers alone are no more than a doubt
+_DWARFS = 30.0  # times more surprising, which no doubt before it explains
 _OF_PROGRAM = (Cause.ARGUMENT, Cause.GRADIENT, Cause.WEIGHT)
 
 
@@ -69,7 +72,24 @@ def ranked(evidence: Evidence, found: list[Clue]) -> list[Clue]:
     place = _placed(runs)
     first = _once(sorted((one for one in found if one.score > THRESHOLD), key=place)[:_MOST])
     looked = [_explained(evidence, one) for one in first]
-    return without_exchanged(runs, _once(sorted(looked, key=place)))
+    return _credible_first(without_exchanged(runs, _once(sorted(looked, key=place))))
+
+
+def _credible_first(found: list[Clue]) -> list[Clue]:
+    """The same, behind them those that a later one dwarfs.
+
+    What numbers alone doubt makes nothing else so much more surprising: errors that a call
+    is given are part of what is expected of it.
+    """
+    dwarfed: list[bool] = []
+    largest = 0.0
+    for one in reversed(found):
+        doubts = one.cause in _NUMBERS and one.score < _DOUBT
+        dwarfed.append(doubts and largest > _DWARFS * one.score)
+        largest = max(largest, one.score)
+    dwarfed.reverse()
+    marked = list(zip(found, dwarfed, strict=True))
+    return [one for late in (False, True) for one, is_late in marked if is_late is late]
 
 
 def _explained(evidence: Evidence, clue: Clue) -> Clue:

@@ -25,7 +25,9 @@ _HABIT = 3  # calls of one operator
 def of_lacking(runs: Runs) -> Iterable[Clue]:
     """Calls of which one side is given a tensor, or puts one out, where the other has none."""
     calls = runs.npu.calls
-    nodes = np.flatnonzero(calls.is_api & (runs.partner >= 0))
+    # One kernel of a recurrent cell tells other gradients than several calls do.
+    in_cells = runs.backward & calls.are(lambda one: "cell" in one.traits)
+    nodes = np.flatnonzero(calls.is_api & (runs.partner >= 0) & ~in_cells)
     lacking = nodes[_otherwise(runs)[nodes]]
     # What most calls of an operator have is a habit, of casts or of a recorder.
     kind = operations(calls)

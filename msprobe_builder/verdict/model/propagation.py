@@ -49,7 +49,7 @@ class Expected:
 def propagate(
     runs: Runs, seen: Observations, does: Conduct, noise: Float, chosen: Bool
 ) -> Expected:
-    """Errors of all rows; ``noise`` is what any call adds, by direction (forward, backward).
+    """Errors of all rows; ``noise`` is what calls add, by node.
 
     ``chosen`` are rows that follow from another choice.
     """
@@ -143,7 +143,7 @@ def _own_rounding(runs: Runs, rows: _Rows, does: Conduct, noise: Float) -> Float
         coarsest = float(runs.coarse[runs.other >= 0].max(initial=0.0))
         result = np.where(does.composite[node], coarsest, result)
         result = np.where(inner, np.maximum(result, of_inputs[node]), result)
-    result = np.fmax(_ROUNDED * result, noise[runs.backward[node].astype(np.int64)])
+    result = np.fmax(_ROUNDED * result, noise[node])
     return np.where(runs.discrete[out], 0.0, result)
 
 
