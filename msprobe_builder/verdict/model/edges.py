@@ -44,7 +44,7 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
     missing = (bench_made >= 0) & lone[runs.bench.table.node[bench_made]]
     rewired = (made >= 0) & (counterpart >= 0) & (bench_made >= 0) & (counterpart != bench_made)
     extra = (made >= 0) & _lone(runs.npu, runs.partner)[table.node[made]] & (counterpart < 0)
-    base[missing & (made < 0)] = 0.0
+    base[missing & (made < 0) & ~runs.backward[node]] = 0.0
     unknown = np.isnan(base)
     base[unknown] = _level_before(evidence, rows[unknown])
     floor = np.where(weight, 0.3, 0.6) * (runs.coarse if runs.is_mixed else runs.fine)[rows]
@@ -58,7 +58,7 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
         clue = Clue(strength, 0, at, Cause.BETWEEN, row, float(seen.size[row]), float(told[place]))
         if weight[place] and made[place] < 0:
             yield replace(clue, cause=Cause.WEIGHT)
-        elif missing[place]:
+        elif missing[place] and not extra[place]:
             yield _of_lone(runs, clue, 1, int(runs.bench.table.node[bench_made[place]]))
         elif extra[place]:
             yield _of_lone(runs, clue, 0, int(table.node[made[place]]))

@@ -57,7 +57,7 @@ def applies(result: PairResult) -> bool:
         one.table.numel[rows] for one, rows in zip(sides, (pairs.npu, pairs.bench), strict=True)
     ]
     others = np.count_nonzero(sizes[0] != sizes[1])
-    return steps[0] == steps[1] and bool(others <= _OF_OTHER_SIZES * len(sizes[0]))
+    return steps[0] != steps[1] or bool(others <= _OF_OTHER_SIZES * len(sizes[0]))
 
 
 def _is_of_calls(graph: Graph) -> bool:
@@ -102,7 +102,7 @@ def _judged(result: PairResult) -> Judgement:
     )
     flags = result.comparisons.requires_grad_equal
     needing = result.comparisons.pairs.npu[flags == 0]
-    evidence = Evidence.of(runs, seen, does, expected, arguments, needing)
+    evidence = Evidence.of(runs, seen, does, expected, added, arguments, needing)
     found = ranked(evidence, felt(evidence, clues(evidence)))[:_MOST]
     chances = probabilities(found)
     order = sorted(range(len(found)), key=lambda one: (-strength(chances[one]), one))

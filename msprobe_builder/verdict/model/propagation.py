@@ -299,6 +299,14 @@ def _of_gradients(
     result[reduced] = np.fmax(result, np.minimum(WORST, np.fmax(error_in[node], own) * longer))[
         reduced
     ]
+    # A softmax takes the mean off, by what it weighs: y(g - sum(gy)), of which little may be left.
+    size_of = np.zeros(size)
+    put_out = rows.outputs[~runs.discrete[rows.outputs]]
+    np.maximum.at(size_of, table.node[put_out], np.nan_to_num(seen.rms[put_out]))
+    weighs = back & does.normalises[node] & (does.kind[node] == REACH)
+    with np.errstate(all="ignore"):
+        left = np.fmax(error_in[node], own) * longer * np.minimum(size_of[twin[node]], 1.0)
+    result[weighs] = np.fmax(result, np.minimum(WORST, np.nan_to_num(left)))[weighs]
     power = does.steep[node]
     steepness = np.where(
         power > 1,
