@@ -63,7 +63,7 @@ def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
     dead = _nobody_keeps(evidence)
     no_gradient_is_off = _gradients_agree(evidence)
     for one in found:
-        if dead and one.cause in _NUMBERS:
+        if dead and one.cause is Cause.OUTPUT:
             continue
         if one.cause in _GIVEN and _comes_to_the_same(evidence, one):
             continue
@@ -100,8 +100,11 @@ def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:
 
 
 def _gradients_agree(evidence: Evidence) -> bool:
-    """Whether there are gradients, and none is off by more than rounding."""
+    """Whether there are gradients, none on one side alone, and none off by more than rounding."""
     runs, seen = evidence.runs, evidence.seen
+    for part, alone in ((runs.npu, runs.other < 0), (runs.bench, runs.bench_row < 0)):
+        if (part.table.is_tensor & (part.table.section == Section.PARAMETERS_GRAD) & alone).any():
+            return False
     unit = runs.coarse if runs.is_mixed else runs.fine
     back = runs.backward[runs.npu.table.node] & runs.rows(Section.OUTPUT)
     rows = np.flatnonzero((back | runs.rows(Section.PARAMETERS_GRAD)) & (seen.size >= 0))

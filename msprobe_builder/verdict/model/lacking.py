@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operations
+from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import Clue
 from msprobe_builder.verdict.model.runs import Runs
@@ -48,10 +49,14 @@ def cut_off(runs: Runs, rows: Int) -> Iterable[Clue]:
     """
     table = runs.npu.table
     calls, others = runs.npu.calls, runs.bench.calls
+    # Of a tensor that has the type already a cast hands on the tensor itself.
+    casts = calls.are(lambda one: one.kind is Kind.CAST)
     for row in rows[~runs.discrete[rows]].tolist():
         node = int(table.node[row])
         other = int(runs.partner[node])
         if other < 0 or calls.direction[node] != Direction.FORWARD or not calls.is_api[node]:
+            continue
+        if casts[node]:
             continue
         if table.section[row] == Section.OUTPUT:
             yield Clue(_LACKING, 0, node, Cause.GRADIENT, row)
