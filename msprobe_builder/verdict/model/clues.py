@@ -205,17 +205,14 @@ def _placed(runs: Runs) -> Callable[[Clue], tuple[float, float]]:
     last = float(runs.npu.calls.last_pass)
     parameters = runs.npu.calls.direction == Direction.NONE
     # What a module puts out comes of all that stands in it.
-    parent = runs.npu.tree.parent
-    ends = np.arange(len(parent))
-    for node in range(len(parent) - 1, 0, -1):
-        ends[parent[node]] = max(ends[parent[node]], ends[node])
+    ends = runs.npu.tree.subtree_end
 
     def place(one: Clue) -> tuple[float, float]:
         if one.side == 0 and parameters[one.node] and one.node < last:
             return last + 0.25, -one.score
         at = float(one.node) if one.side == 0 else float(before[one.node]) + 0.5
         if one.side == 0 and one.cause is Cause.OUTPUT and ends[one.node] > one.node:
-            at = float(ends[one.node]) + 0.25 * (1 - one.node / len(parent))  # inner ones first
+            at = float(ends[one.node]) + 0.25 * (1 - one.node / len(ends))  # inner ones first
         if one.side == 0 and one.cause is Cause.BETWEEN and one.row >= 0:
             at = float(runs.npu.table.node[one.row])
         return at, -one.score
