@@ -41,6 +41,7 @@ _GIVEN = (*_NUMBERS, Cause.MISSING, Cause.EXTRA, Cause.WIRING)
 _OFF = 30.0  # rounding units from which on a gradient is off by more than rounding
 _DOUBT = 30.0  # a score below which numbers alone are no more than a doubt
 _DWARFS = 30.0  # times more surprising, which no doubt before it explains
+_USED = 20.0  # times less than a tensor itself is what it is used as off
 _LAST = 3  # outputs that a forward pass ends with
 _SEVERAL = 5  # outputs that agree
 _DEEP = 8  # modules inside one another, which hand on what is put out inside
@@ -64,6 +65,8 @@ def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
     no_gradient_is_off = _gradients_agree(evidence)
     for one in found:
         if dead and one.cause is Cause.OUTPUT:
+            continue
+        if one.cause is Cause.OUTPUT and _is_used_alike(evidence, one):
             continue
         if one.cause in _GIVEN and _comes_to_the_same(evidence, one):
             continue
@@ -97,6 +100,21 @@ def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:
     return bool(
         len(out) and (seen.size[out] <= _FELT * level).all() and not runs.discrete[out].any()
     )
+
+
+def _is_used_alike(evidence: Evidence, clue: Clue) -> bool:
+    """Whether all that is given what a call puts out is given the same on both sides.
+
+    A recorder has then written down something else, as of tensors that are changed in place.
+    """
+    runs, seen = evidence.runs, evidence.seen
+    if clue.row < 0 or runs.npu.table.section[clue.row] != Section.OUTPUT:
+        return False
+    by_other = np.append(runs.bench_origin, -1)[runs.other]  # what made the reference's
+    made = (runs.origin == clue.row) | ((runs.other >= 0) & (by_other == runs.other[clue.row]))
+    given = runs.rows(Section.INPUT) & runs.npu.calls.is_api[runs.npu.table.node]
+    used = np.flatnonzero(given & made & (seen.size >= 0))
+    return bool(len(used)) and bool((seen.size[used] <= clue.error / _USED).all())
 
 
 def _gradients_agree(evidence: Evidence) -> bool:
