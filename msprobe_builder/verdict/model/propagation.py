@@ -30,7 +30,8 @@ _KEPT = 3.0  # of the error of what the forward call kept, what a gradient shows
 _A_FLIP = 0.01  # expected number of elements behind a kink from which on one may be
 _CHOSEN = 0.3  # what a row in ten that was chosen otherwise makes a tensor differ by
 _CLIP = 10.0  # the largest amplification by cancellation that is believed
-_STEEPEST = 100.0
+_STEEPEST = 1e4
+_ALL_ONE_WAY = 3.0  # errors of factors are those of all that is multiplied behind them
 _OF_MODULES = 4.0  # a module makes many calls
 
 
@@ -182,6 +183,8 @@ def _put_out(
         at_least(does.adds_up[node] & ~does.averages[node], whole[node] / seen.norm[out])
         share = np.sqrt(seen.elements[out] / largest(seen.elements[inputs], at)[node])
         at_least(does.averages[node], share * absolute[node] / seen.rms[out])
+        many = np.minimum(np.sqrt(largest(seen.elements[inputs], at)[node]), _STEEPEST)
+        at_least(does.multiplies[node], _ALL_ONE_WAY * relative[node] * many)
         at_least(kind == REACH, np.fmax(relative[node], reach[node]))
         at_least(does.near_zero[node], np.fmax(relative[node], reach[node]) / seen.rms[out])
         forward = ~runs.backward[node]
