@@ -43,7 +43,7 @@ PARTS_MAY_IMPORT = {
         "match": "facts base dump files graph operators",
         "align": "base dump graph match operators",
         "link": "facts base operators",
-        "metrics": "facts base dump graph link match operators sketch",
+        "metrics": "facts base dump files graph link match operators sketch",
         "overflow": "base dump graph metrics operators",
         "verdict": "facts base dump graph match merge metrics operators",
         "invariants": "facts base dump graph link operators sketch verdict",
