@@ -37,7 +37,7 @@ PARTS_MAY_IMPORT = {
         "sketch": "base files",
         "operators": "",
         "dump": "base files operators sketch",
-        "configuration": "facts base dump",
+        "configuration": "facts base dump files",
         "graph": "facts base dump operators sketch",
         "merge": "facts base dump graph operators",
         "match": "facts base dump files graph operators",

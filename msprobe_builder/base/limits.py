@@ -27,4 +27,5 @@ CALL_SECONDS = 600  # of one recorded or saved call that is run again, in a proc
 CALL_MEMORY = 16 * 1024 * MIB  # bytes that this process may take beyond what it starts with
 DEEPEST_CALL = 32  # lists and objects inside each other in the arguments of a saved call
 MOST_OPERANDS = 100_000  # values in the arguments of a saved call, each time that one is named
+MOST_MICRO_STEPS = 1 << 16  # of one step
 HIGHEST_NUMBER = 2**31 - 1  # of a step, rank or micro-step

@@ -20,7 +20,8 @@ from torch._ops import OpOverload
 
 from msprobe_builder.base.limits import DEEPEST_CALL, MOST_OPERANDS
 from msprobe_builder.facts.wording import ENGLISH, tell
-from msprobe_builder.files.regular import open_regular
+from msprobe_builder.files.problems import FileError
+from msprobe_builder.files.saved import load_saved
 from msprobe_operators.call.allowed import why_not_called
 from msprobe_operators.call.arguments import map_tensors
 from msprobe_operators.call.operator import find_operator, operator_name
@@ -87,17 +88,13 @@ def load_call(path: Path, operator: OpOverload | None = None) -> SavedCall:
     """Read a call; SavedCallError when the file is none or asks for more than data."""
     remedy = "save the call again with dump_error_data."
     try:
-        with os.fdopen(open_regular(path), "rb") as file, warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of a pickle that it refuses next
-            content = torch.load(file, map_location="cpu", weights_only=True)
-    except FileNotFoundError as error:
-        raise SavedCallError(f"{path} does not exist; name a file of a saved call.") from error
-    except OSError as error:
-        raise SavedCallError(f"Cannot read {path}: {error.strerror or error}.") from error
-    except Exception as error:  # damaged and hostile files raise anything
-        raise SavedCallError(
-            f"{path} holds no saved call, or more than plain data, and was not loaded; {remedy}"
-        ) from error
+            content = load_saved(path)
+    except FileError as error:
+        if error.code == "missing":
+            raise SavedCallError(f"{path} does not exist; name a file of a saved call.") from error
+        raise SavedCallError(f"{error.message} It is no saved call; {remedy}") from error
     keys = {"format", "operator", "place", "args", "kwargs", "output", "random_state"}
     if not isinstance(content, dict) or content.get("format") != _FORMAT or content.keys() != keys:
         raise SavedCallError(f"{path} holds no saved call; {remedy}")
