@@ -20,6 +20,11 @@ from typing import NamedTuple
 
 from msprobe_builder.base.limits import LARGEST_TEXT_FILE, MIB
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 # How what common programs pack begins.
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"PK\3\4")
 # A pipe put in the place of the file between two calls is opened without waiting.
@@ -51,6 +56,8 @@ class _HeldFile:
 
 _lock = threading.Lock()
 _held: dict[_Identity, _HeldFile] = {}
+_lockable: dict[int, bool] = {}  # by device
+_FAR = 1 << 62
 
 
 def version_of(status: os.stat_result) -> Version:
@@ -112,6 +119,27 @@ def held_open(path: Path) -> Iterator[None]:
                 del _held[identity]
                 for descriptor in file.descriptors:
                     os.close(descriptor)
+
+
+def has_locks(path: Path) -> bool:
+    """Whether files may be locked where ``path`` lies; OSError when it cannot be read.
+
+    Asked once for each file system, by a lock far behind any that SQLite takes.
+    """
+    if fcntl is None:
+        return True
+    device = path.stat().st_dev
+    if device not in _lockable:
+        with held_open(path):
+            with _lock:
+                descriptor = _held[_identity(path.stat())].descriptors[0]
+            try:
+                for kind in (fcntl.LOCK_SH | fcntl.LOCK_NB, fcntl.LOCK_UN):
+                    fcntl.lockf(descriptor, kind, 1, _FAR)
+                _lockable[device] = True
+            except OSError:
+                _lockable[device] = False
+    return _lockable[device]
 
 
 def read_start(path: Path, size: int) -> tuple[bytes, os.stat_result]:

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch.distributed import checkpoint as dcp
 from torch.distributed.checkpoint.metadata import ChunkStorageMetadata
+from torch.distributed.checkpoint.state_dict_saver import save
 
 from msprobe_builder.base.errors import BuildError
 from msprobe_checks.checkpoint.compare import compare
@@ -155,7 +155,7 @@ def test_a_flipped_bit_is_no_difference_of_the_model(tmp_path: Path, place: int)
 def distributed(tmp_path: Path) -> Path:
     """A distributed checkpoint of one tensor in two halves of rows."""
     whole = torch.arange(ROWS * 2.0).reshape(ROWS, 2)
-    dcp.save({"w": whole[:3].clone(), "v": whole[3:].clone()}, checkpoint_id=tmp_path / "dcp")
+    save({"w": whole[:3].clone(), "v": whole[3:].clone()}, checkpoint_id=tmp_path / "dcp")
     saved(tmp_path, "reference.pt", {"w": whole})
 
     def join(metadata: Any) -> None:
