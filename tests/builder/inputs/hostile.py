@@ -158,7 +158,8 @@ _CASES = [
          data={NAME: forward([tensor(shape=(10**200, 10**200))], [TENSOR])}),
     Case("a dimension of four hundred digits", "", 0,
          data={NAME: forward([tensor(shape=(10**400,))], [TENSOR])}),
-    Case("a shape of 2^63 elements", "", 0, data={NAME: forward([tensor(shape=(2**62, 2))], [TENSOR])}),
+    Case("a shape of 2^63 elements", "", 0,
+         data={NAME: forward([tensor(shape=(2**62, 2))], [TENSOR])}),
     # Damaged text.
     Case("dump cut off", "npu/dump.json is cut off or damaged; dump this step again",
          spoil=write("npu/dump.json", '{"task": "statistics", "data": {"a')),
