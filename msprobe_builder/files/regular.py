@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from msprobe_builder.base.limits import LARGEST_TEXT_FILE, MIB
 
@@ -95,6 +95,16 @@ def read_bytes(path: Path, largest: int) -> bytes:
 def read_text(path: Path) -> str:
     """A file that a person wrote; UTF-8, with or without a byte-order mark."""
     return read_bytes(path, LARGEST_TEXT_FILE).decode("utf-8-sig").replace("\r\n", "\n")
+
+
+@contextmanager
+def opened_table(path: Path, largest: int) -> Iterator[TextIO]:
+    """A text file of rows, as the module csv wants it; what is no UTF-8 is replaced. OSError."""
+    descriptor = open_regular(path)
+    with os.fdopen(descriptor, encoding="utf-8-sig", newline="", errors="replace") as file:
+        if os.fstat(descriptor).st_size > largest:
+            raise UnreadableFileError(0, f"it is larger than {largest // MIB:,} MiB", str(path))
+        yield file
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from msprobe_builder.files.archive import require_size
 from msprobe_builder.files.pickles import check_pickle
 from msprobe_builder.files.problems import FileError
 from msprobe_builder.files.regular import open_regular
-from msprobe_builder.files.torch_archive import is_compressed, is_whole
+from msprobe_builder.files.torch_archive import is_archive, is_compressed, is_whole
 
 _REMEDY = "Copy it again, or save it again with torch.save or as safetensors."
 _OLD_PICKLES = 5  # of the form before archives: magic, version, system, content, storages
@@ -99,10 +99,9 @@ def load_checked(path: Path, stand_in: type | None = None) -> Any:
     from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
     strange: list[Any] = []
-    is_archive = zipfile.is_zipfile(path)
     if stand_in is not None:
         strange = [(stand_in, name) for name in get_unsafe_globals_in_checkpoint(path)]
     # An archive that somebody packed again would be mapped as if it were not compressed.
-    is_mapped = is_archive and not is_compressed(path)
+    is_mapped = is_archive(path) and not is_compressed(path)
     with safe_globals(strange):
         return torch.load(path, map_location="cpu", weights_only=True, mmap=is_mapped)
