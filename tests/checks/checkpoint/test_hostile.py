@@ -287,6 +287,21 @@ def test_types_that_torch_computes_nothing_with_are_compared_by_their_bytes(
     assert ("its bytes differ; torch computes nothing with" in said) == bool(change)
 
 
+def test_types_without_comparison_are_compared_all_the_same(tmp_path: Path) -> None:
+    """Of a head that may be the embedding, and of parts that should be equal."""
+    small = torch.arange(16.0).reshape(4, 4).to(torch.float8_e4m3fn)
+    a = saved(tmp_path, "a.pt", {"model.embed_tokens.weight": small, "lm_head.weight": small})
+    b = saved(tmp_path, "b.pt", {"model.embed_tokens.weight": small})
+    assert "all 1 common parameters agree" in verdict(a, b)
+    for rank in range(2):
+        folder = tmp_path / "m" / f"mp_rank_0{rank}"
+        folder.mkdir(parents=True)
+        args = Namespace(tensor_model_parallel_size=2)
+        model = {"decoder.final_layernorm.weight": small[0]}
+        saved(folder, "model_optim_rng.pt", {"args": args, "model": model})
+    assert not read_checkpoint(tmp_path / "m").notes
+
+
 @pytest.mark.parametrize(
     "args",
     [
