@@ -63,9 +63,7 @@ def load_saved_bytes(content: bytes) -> Any:
             entries = archive.infolist()
             if sum(entry.file_size for entry in entries) > len(content) or archive.testzip():
                 raise ValueError("its checksums are not those of what it holds")
-            for entry in entries:
-                if entry.filename.endswith(".pkl"):
-                    check_pickle(archive.read(entry))
+            _check_entries(archive)
     else:
         _check_pickles(io.BytesIO(content))
     return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
@@ -80,12 +78,16 @@ def check_saved(path: Path) -> None:
             return
         with zipfile.ZipFile(file) as archive:
             require_size(path, file, archive, LARGEST_UNPACKED)
-            for entry in archive.infolist():
-                if entry.filename.endswith(".pkl"):
-                    check_pickle(archive.read(entry))
+            _check_entries(archive)
     if not is_whole(path):
         message = f"{path} is damaged: its checksums are not those of what it holds."
         raise FileError("damaged", message, _REMEDY)
+
+
+def _check_entries(archive: zipfile.ZipFile) -> None:
+    for entry in archive.infolist():
+        if entry.filename.lower().endswith(".pkl"):  # torch finds a name in any case
+            check_pickle(archive.read(entry))
 
 
 def _check_pickles(file: IO[bytes]) -> None:

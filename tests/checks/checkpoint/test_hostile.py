@@ -85,7 +85,10 @@ def test_what_has_no_end_is_refused(make: Callable[[], object], tmp_path: Path) 
 
 
 @pytest.mark.parametrize("is_old", [False, True])
-def test_a_key_that_is_hashed_without_end_is_refused(tmp_path: Path, is_old: bool) -> None:
+@pytest.mark.parametrize("name", ["data.pkl", "DATA.PKL"])
+def test_a_key_that_is_hashed_without_end_is_refused(
+    tmp_path: Path, is_old: bool, name: str
+) -> None:
     key = pickle.dumps(_Setting(doubled_key()), protocol=2)
     file = tmp_path / "a.pt"
     torch.save({"w": torch.ones(2)}, file, _use_new_zipfile_serialization=not is_old)
@@ -96,8 +99,10 @@ def test_a_key_that_is_hashed_without_end_is_refused(tmp_path: Path, is_old: boo
     else:
         entries = dict(_entries(file))
         with zipfile.ZipFile(file, "w") as archive:
-            for name, content in entries.items():
-                archive.writestr(name, key if name.endswith("data.pkl") else content)
+            for own, content in entries.items():
+                is_description = own.endswith("data.pkl")
+                packed = own.replace("data.pkl", name) if is_description else own
+                archive.writestr(packed, key if is_description else content)
     with pytest.raises(BuildError, match=r"a\.pt is damaged"):
         read_checkpoint(file)
 
