@@ -98,7 +98,7 @@ kill: $(VENV)/.dev ## kill every command that writes, and the viewer, at 200 mom
 MUTATIONS ?= 20000
 .PHONY: mutate
 mutate: $(VENV)/.dev ## run commands on real files with other values in them (MUTATIONS=20000 of each kind)
-	@for kind in dump database checkpoint; do $(PY) -m tests.fuzz.mutated $$kind $(MUTATIONS) || exit 1; done
+	@for kind in dump database checkpoint distributed call; do $(PY) -m tests.fuzz.mutated $$kind $(MUTATIONS) || exit 1; done
 
 .PHONY: test-python
 test-python: build $(VENV)/.dev ## the Python tests that need no browser

@@ -18,6 +18,7 @@ import signal
 import sqlite3
 import sys
 import tempfile
+import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe_builder.command.main import main
+from msprobe_operators.command import main as operators
 
 SECONDS = 60
 FINE = {0, 1, 2, 3, 4}
@@ -162,6 +164,58 @@ def changed_checkpoint(folder: Path, rng: random.Random) -> list[list[str]]:
     return [["checkpoint", str(path), str(folder / "b.pt"), "-o", output]]
 
 
+def real_distributed(folder: Path) -> None:
+    """The same model, distributed."""
+    import torch
+    from torch.distributed.checkpoint.state_dict_saver import save
+
+    model = {"model.a": torch.arange(24.0).reshape(6, 4), "model.b": torch.ones(4)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that nothing else takes part
+        save(model, checkpoint_id=folder / "parts")
+    torch.save(model, folder / "whole.pt")
+
+
+def changed_distributed(folder: Path, rng: random.Random) -> list[list[str]]:
+    """Its index is changed opcode by opcode."""
+    index = folder / "parts" / ".metadata"
+    index.write_bytes(changed_pickle(index.read_bytes(), rng))
+    output = str(folder / "out.json")
+    return [["checkpoint", str(index.parent), str(folder / "whole.pt"), "-o", output]]
+
+
+def real_call(folder: Path) -> None:
+    """A call that was saved to be replayed."""
+    import torch
+
+    from msprobe_operators.call.saved import save_call
+
+    args = (torch.arange(6.0).reshape(2, 3), [2, 3], [3, 1], 0)
+    save_call(folder / "a.pkl", torch.ops.aten.as_strided.default, args, {})
+
+
+def changed_call(folder: Path, rng: random.Random) -> list[list[str]]:
+    """What describes it is changed opcode by opcode, or it is of another operator."""
+    import torch
+
+    path = folder / "a.pkl"
+    with zipfile.ZipFile(path) as archive:
+        entries = {one.filename: archive.read(one) for one in archive.infolist()}
+    [name] = [one for one in entries if one.endswith("data.pkl")]
+    content = entries[name]
+    if rng.random() < 0.7:
+        other = rng.choice(sorted(torch._C._dispatch_get_all_op_names()))
+        text = f"torch.ops.{other.replace('::', '.')}".encode()
+        at = content.index(b"torch.ops.")
+        own = int.from_bytes(content[at - 4 : at], "little")
+        content = content[: at - 4] + len(text).to_bytes(4, "little") + text + content[at + own :]
+    entries[name] = changed_pickle(content, rng) if rng.random() < 0.7 else content
+    with zipfile.ZipFile(path, "w") as archive:
+        for one, written in entries.items():
+            archive.writestr(one, written)
+    return [["replay", str(path), "--seconds", "5"]]
+
+
 def changed_pickle(content: bytes, rng: random.Random) -> bytes:
     """Opcodes are removed, doubled or exchanged, or get the argument of another one."""
     places = [at or 0 for _, _, at in pickletools.genops(content)]
@@ -189,6 +243,8 @@ KINDS: dict[str, tuple[Base, Change]] = {
     "dump": (real_dumps, changed_dump),
     "database": (real_database, changed_database),
     "checkpoint": (real_checkpoint, changed_checkpoint),
+    "distributed": (real_distributed, changed_distributed),
+    "call": (real_call, changed_call),
 }
 
 
@@ -228,7 +284,8 @@ def _ran(command: list[str]) -> tuple[int, str]:
     signal.alarm(SECONDS)
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
-            return main(command), said.getvalue()
+            run = operators if command[0] == "replay" else main
+            return run(command), said.getvalue()
     except SystemExit as ended:
         return int(ended.code or 0), said.getvalue()
     except TooSlowError:
