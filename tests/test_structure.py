@@ -252,7 +252,7 @@ READ_PAST_THE_DOOR = {
     "msprobe_builder.operators.table": "tables of the package",
     "msprobe_builder.pipeline.merged_export": "findings that this build wrote",
     "msprobe_operators.dump.run": "its own journal, to add to it",
-    "msprobe_operators.call.apart": "what Linux tells of this process",
+    "msprobe_operators.call.apart": "what Linux tells of this process, and errors of its own",
     "msprobe_collector.record.ledger": "its own rows, to write them",
     "tb_graph_ascend.http.downloads": "a table that was just written",
     "tb_graph_ascend.http.hosts": "the resolver's configuration",
