@@ -44,7 +44,7 @@ PARTS_MAY_IMPORT = {
         "align": "base dump graph match operators",
         "link": "facts base operators",
         "metrics": "facts base dump graph link match operators sketch",
-        "overflow": "base dump graph metrics operators",
+        "overflow": "facts base dump graph metrics operators",
         "verdict": "facts base dump graph match merge metrics operators",
         "invariants": "facts base dump graph link operators sketch verdict",
         "database": "facts base dump files graph invariants link match metrics operators sketch"
