@@ -45,26 +45,29 @@ def intervals(bounds: Sequence[float]) -> list[str]:
 
 
 def row(name: str, gradient: torch.Tensor, settings: GradientSettings) -> list[Any]:
-    """The cells of one parameter; everything is reduced in float32 or better, read back once."""
+    """The cells of one parameter; everything is reduced in float32 or better, read back once.
+
+    Of level L2 elements are counted, and read back once more: their shares are of float64.
+    """
     wide = gradient if gradient.dtype is torch.float64 else gradient.float()
     cells: list[Any] = [name]
     if settings.level == "L0":
         cells.append(checksum(wide.float().contiguous()))
     flat = wide.reshape(-1)
     count = flat.numel()
+    shares: list[float] = []
     if count == 0:
         numbers = [0.0] * 3
-        shares: list[float] = [0.0] * (len(settings.bounds) + 2)
+        shares = [0.0] * (len(settings.bounds) + 2)
     else:
         found = [*torch.aminmax(flat), torch.linalg.vector_norm(flat)]
         if settings.level == "L2":
             edges = torch.tensor(settings.bounds, dtype=flat.dtype, device=flat.device)
             places = torch.bucketize(flat, edges)
-            shares_of = torch.bincount(places, minlength=len(settings.bounds) + 1)
-            found += [*(shares_of.to(flat.dtype) / count), (flat == 0).sum() / count]
-        low, high, norm, *shares = torch.stack(
-            [one.to(flat.dtype) for one in found]
-        ).tolist()  # one synchronisation
+            counts = torch.bincount(places, minlength=len(settings.bounds) + 1)
+            zeros = (flat == 0).sum().reshape(1)
+            shares = [one / count for one in torch.cat([counts, zeros]).tolist()]
+        low, high, norm = torch.stack(found).tolist()
         numbers = [high, low, norm]
     if settings.level == "L2":
         cells += shares
