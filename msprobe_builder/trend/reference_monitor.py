@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.limits import LARGEST_JSON
 
@@ -99,4 +101,6 @@ def _numbers(row: Mapping[str, str]) -> list[float]:
 
 def _together(one: list[float], other: list[float]) -> list[float]:
     added = [a + b for a, b in zip(one, other, strict=True)]
-    return [*added[:2], max(one[2], other[2]), min(one[3], other[3]), *added[4:]]
+    # As torch does: where one part holds NaN, the extremes of all are NaN.
+    high, low = float(np.maximum(one[2], other[2])), float(np.minimum(one[3], other[3]))
+    return [*added[:2], high, low, *added[4:]]

@@ -45,6 +45,7 @@ class Alike:
     ratio: float
     count: int
     cosine: float | None = None
+    is_turned: bool = False  # largest and smallest element are the other's with the sign turned
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,12 @@ class RankSimilarity:
     parameters: dict[str, dict[int, Alike]]
     only_first: tuple[str, ...] = ()
     only_second: tuple[str, ...] = ()
+
+    def untold(self) -> int:
+        """How many gradients have neither signs on both sides nor equal checksums."""
+        return sum(
+            alike.same is None for found in self.parameters.values() for alike in found.values()
+        )
 
     def summary(self, step: int) -> float | None:
         """Agreement of all parameters of a step, weighted by their elements."""
@@ -164,7 +171,9 @@ def _alike(a: tuple[RankRecord, Gradient], b: tuple[RankRecord, Gradient], step:
     signs_x, signs_y = read_signs(of_a, step, x), read_signs(of_b, step, y)
     if signs_x is None or signs_y is None:
         is_equal = x.checksum is not None and x.checksum == y.checksum
-        return Alike(1.0 if is_equal else None, 1.0 if is_equal else None, ratio, count, cosine)
+        if is_equal:
+            return Alike(1.0, 1.0, ratio, count, cosine)
+        return Alike(None, None, ratio, count, cosine, _is_turned(x, y))
     (positive_x, negative_x), (positive_y, negative_y) = signs_x, signs_y
     agree = positive_x == positive_y
     same = float(agree.mean()) if count else 0.0
@@ -173,6 +182,14 @@ def _alike(a: tuple[RankRecord, Gradient], b: tuple[RankRecord, Gradient], step:
         agree = agree[is_signed]
     corrected = 2 * float(agree.mean()) - 1 if agree.size else None
     return Alike(same, corrected, ratio, count, cosine)
+
+
+def _is_turned(x: Gradient, y: Gradient) -> bool:
+    """Whether the extremes of one are those of the other with the sign turned, and no others."""
+    largest = max(map(abs, (x.high, x.low, y.high, y.low)))
+    nearest = LARGEST_RATIO * largest
+    turned = max(abs(x.high + y.low), abs(x.low + y.high))
+    return turned <= nearest < max(abs(x.high - y.high), abs(x.low - y.low))
 
 
 def _cosine(x: NDArray[np.float64] | None, y: NDArray[np.float64] | None) -> float | None:
@@ -202,6 +219,8 @@ def first_break(rank: RankSimilarity) -> Break | None:
 def _why(now: Alike, before: Alike | None) -> Fact | None:
     if math.isnan(now.ratio) or math.isinf(now.ratio):
         return fact("gradients.not_finite")
+    if now.is_turned and not (before is not None and before.is_turned):
+        return fact("gradients.turned")
     if before is None:
         if now.same is not None and now.same < LOWEST_AT_FIRST:
             limit = f"{LOWEST_AT_FIRST:.0%}"
@@ -223,4 +242,5 @@ def _fall(before: Alike, now: Alike) -> float:
 
 def _distance(one: Alike) -> float:
     apart = abs(math.log(one.ratio)) if 0 < one.ratio < math.inf else math.inf
-    return max(apart, 1 - one.same if one.same is not None else 0.0)
+    signs = float(one.is_turned) if one.same is None else 1 - one.same
+    return max(apart, signs)

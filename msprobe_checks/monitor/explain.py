@@ -82,7 +82,8 @@ def verdict_fact(comparison: MonitorComparison) -> Fact:
             tolerance=comparison.tolerance,
             first=comparison.first_step,
             last=comparison.last_step,
-            but=None if missing is None else fact("monitor.but", missing=missing),
+            count=sum(len(pair.step) for pair in comparison.ranks),
+            but=_but(comparison, missing),
         )
     first = comparison.departures[0]
     part = fact(
@@ -97,6 +98,20 @@ def verdict_fact(comparison: MonitorComparison) -> Fact:
     if missing is not None and not is_given:
         return fact("monitor.part_after", missing=missing, part=part)
     return fact("monitor.part_means", part=part, meaning=_meaning(comparison))
+
+
+def _but(comparison: MonitorComparison, missing: Fact | None) -> Fact | None:
+    """What is not said by an agreement: gradients that one run lacks, NaN in both runs."""
+    clauses = [] if missing is None else [missing]
+    both = [
+        (int(pair.step[row]), pair.departure(int(row)))
+        for pair in comparison.ranks
+        for row in np.flatnonzero(pair.is_bad)
+    ]
+    if both:
+        step, one = min(both, key=lambda found: found[0])
+        clauses.append(fact("monitor.bad_in_both", count=len(both), what=_what(one), step=step))
+    return fact("monitor.but", missing=clauses) if clauses else None
 
 
 def _without_gradients(comparison: MonitorComparison) -> Fact | None:
