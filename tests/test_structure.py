@@ -65,7 +65,7 @@ PARTS_MAY_IMPORT = {
         "judge": "call rerun",
         "report": "call judge",
         "live": "call judge report rerun",
-        "dump": "call judge rerun",
+        "dump": "call judge report rerun",
     },
     "msprobe_checks": {
         "checkpoint": "",
