@@ -57,7 +57,7 @@ PARTS_MAY_IMPORT = {
         " overflow verdict database export",
         "tables": "facts base database dump files metrics pipeline",
         "importers": "facts base database dump pipeline",
-        "command": "facts base database dump export importers pipeline tables trend",
+        "command": "facts base database dump export files importers pipeline tables trend",
     },
     "msprobe_operators": {
         "call": "",
