@@ -82,7 +82,7 @@ PARTS_MAY_IMPORT = {
         "record": "config write",
         "gradients": "config optimizers record",
         "intercept": "record",
-        "monitor": "config optimizers record",
+        "monitor": "config intercept optimizers record",
         "mindspore": "config intercept record write",
     },
     "tb_graph_ascend": {

@@ -24,6 +24,7 @@ _KIND = {
     "weight": fact("monitor.kind.weight"),
     "activation": fact("monitor.kind.activation"),
     "local_gradient": fact("monitor.kind.local_gradient"),
+    "communication": fact("monitor.kind.communication"),
     "gradient": fact("monitor.kind.gradient"),
     "learning_rate": fact("monitor.kind.learning_rate"),
     "optimizer_state": fact("monitor.kind.optimizer_state"),
@@ -32,6 +33,7 @@ _KINDS = {
     "weight": fact("monitor.kinds.weight"),
     "activation": fact("monitor.kinds.activation"),
     "local_gradient": fact("monitor.kinds.local_gradient"),
+    "communication": fact("monitor.kinds.communication"),
     "gradient": fact("monitor.kinds.gradient"),
     "learning_rate": fact("monitor.kinds.learning_rate"),
     "optimizer_state": fact("monitor.kinds.optimizer_state"),
@@ -297,6 +299,8 @@ def _where_to_look(first: Departure, before: Sequence[str], is_first_step: bool)
         return fact("monitor.after_update", step=first.step - 1)
     if first.kind == "activation":
         return fact("monitor.module")
+    if first.kind == "communication":
+        return fact("monitor.exchange")
     if first.kind == "local_gradient":
         return fact("monitor.loss") if "activation" in before else None
     if first.kind == "gradient":
