@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from msprobe_operators.dump.calls import RecordedCall, function_of
 from msprobe_operators.dump.operands import CannotRebuildError, Source, operands, rebuild
 from msprobe_operators.report.script import literal, source_text
 
+_PLAIN = re.compile(r"\w+(\.\w+)+", re.ASCII)
 _MOST_WRITTEN = 64  # elements of a tensor that is written out for people to read
 _MOST_PACKED = 1 << 23  # bytes of one that is packed into the script
 _HALVES = ("torch.bfloat16", "torch.float16")
@@ -158,6 +160,8 @@ def dump_script(call: RecordedCall, source: Source, device: str = "cpu") -> str 
     Small tensors are written into it. Larger ones are read from the dump's files where it has them
     and made of the recorded range where not.
     """
+    if not _PLAIN.fullmatch(call.name):  # it stands in the script
+        return fact("operator.no_call")
     function = function_of(call.name)
     if isinstance(function, Fact):
         return function

@@ -147,7 +147,7 @@ def test_evaluation_of_a_training_is_clean(tmp_path: Path, turned: bool) -> None
 @pytest.mark.parametrize("turned", [False, True])
 def test_what_evaluation_does_otherwise_is_named(tmp_path: Path, turned: bool) -> None:
     wrong = trained()
-    wrong.layers[1].self_attn.scale = 0.25
+    wrong.layers[1].self_attn.scale = 0.25  # type: ignore[union-attr]
     sides = [
         record(tmp_path / "train", trained(), trains=True),
         record(tmp_path / "eval", wrong, trains=False),
@@ -197,7 +197,7 @@ def test_a_server_of_other_shapes_and_names_is_matched_by_evidence(tmp_path: Pat
 
 def test_a_server_with_another_scale_is_seen_where_it_has_it(tmp_path: Path) -> None:
     wrong = served()
-    wrong.layers[1].self_attn.scale = 0.25
+    wrong.layers[1].self_attn.scale = 0.25  # type: ignore[union-attr]
     verdict, path = compared(
         tmp_path,
         record(tmp_path / "serve", wrong, trains=False),
@@ -205,8 +205,8 @@ def test_a_server_with_another_scale_is_seen_where_it_has_it(tmp_path: Path) -> 
     )
     with closing(sqlite3.connect(path)) as connection:
         query = (
-            "SELECT name FROM node_view WHERE side = 'npu' AND error > 0.01 AND grade != 'unmatched'"
-            " ORDER BY seq"
+            "SELECT name FROM node_view WHERE side = 'npu' AND error > 0.01"
+            " AND grade != 'unmatched' ORDER BY seq"
         )
         first = [name for (name,) in connection.execute(query) if "layers.0" not in name]
     assert verdict.conclusion != "clean"

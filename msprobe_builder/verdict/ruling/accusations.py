@@ -50,7 +50,12 @@ from msprobe_builder.verdict.explanations.tails import largest_of_many
 from msprobe_builder.verdict.explanations.weights_given import of_weights
 from msprobe_builder.verdict.explanations.without_effect import unshown
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Place, Roles
-from msprobe_builder.verdict.roles.gradients import cut_off, kept_history, lost_gradients, only_runs_forward
+from msprobe_builder.verdict.roles.gradients import (
+    cut_off,
+    kept_history,
+    lost_gradients,
+    only_runs_forward,
+)
 from msprobe_builder.verdict.roles.onesided import in_common, is_undone
 from msprobe_builder.verdict.roles.unrecorded import of_what_was_left_out
 from msprobe_builder.verdict.ruling.coverage import ends_early
