@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.publish import written
 from msprobe_collector.errors import CollectorError
-from msprobe_collector.process import process_rank
 from msprobe_collector.signals import pass_on_if_of_signal
 
 _log = logging.getLogger("msprobe_collector")
@@ -31,6 +30,7 @@ class SingleSave:
     _path: Path
     _step: int
     _counts: Counter[str]
+    _framework: str
 
     def __new__(cls, dump_path: str | Path, fmk: str = "pytorch") -> SingleSave:
         if fmk not in _FRAMEWORKS:
@@ -38,6 +38,7 @@ class SingleSave:
         if cls._instance is None:
             made = super().__new__(cls)
             made._path, made._step, made._counts = Path(dump_path), 0, Counter()
+            made._framework = fmk
             cls._instance = made
         return cls._instance
 
@@ -53,7 +54,7 @@ class SingleSave:
     def save_ex(cls, data: Mapping[str, Any], micro_batch: int | None = None) -> None:
         """The same as a micro-step of the caller's number, or beside all of them."""
         saver = cls._found()
-        place = f"step{saver._step}/rank{process_rank() or 0}"
+        place = f"step{saver._step}/rank{_rank(saver._framework)}"
         if micro_batch is not None:
             place += f"/micro_step{micro_batch}"
         for tag, value in _checked(data):
@@ -82,6 +83,17 @@ class SingleSave:
         if cls._instance is None:
             raise CollectorError("SingleSave has no path yet; call SingleSave(dump_path) first.")
         return cls._instance
+
+
+def _rank(framework: str) -> int:
+    """Of this process; only the framework that is there is asked."""
+    if framework == "mindspore":
+        from mindspore.communication import GlobalComm, get_rank
+
+        return int(get_rank()) if GlobalComm.INITED else 0
+    from msprobe_collector.process import process_rank
+
+    return process_rank() or 0
 
 
 def _checked(data: object) -> Iterator[tuple[str, Any]]:

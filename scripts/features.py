@@ -1,4 +1,4 @@
-"""Write docs/features.md of docs/features.tsv: what this project does, and which test shows it."""
+"""Write docs/design/features.md of features.tsv: what this project does, and which test shows it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import csv
 import sys
 from pathlib import Path
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+DESIGN = Path(__file__).resolve().parent.parent / "docs" / "design"
 _HEAD = """# Features
 
-Made of `docs/features.tsv` by `scripts/features.py`. Empty: not there. *Ascend*: on Ascend
-hardware alone. What differs from msprobe 8.3.3: [differences](design/differences.md).
+Made of `features.tsv` by `scripts/features.py`. Empty: not there. *Ascend*: on Ascend
+hardware alone. What differs from msprobe 8.3.3: [differences](differences.md).
 
 """
 
 
 def rows() -> list[dict[str, str]]:
     """The features, each with its guide and its test."""
-    with (DOCS / "features.tsv").open(encoding="utf-8", newline="") as file:
+    with (DESIGN / "features.tsv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
@@ -29,9 +29,9 @@ def page() -> str:
         path, _, test = row["test"].partition("::")
         cells = [
             row["feature"],
-            f"[{guide.removesuffix('.md')}]({guide})",
+            f"[{guide.removesuffix('.md')}](../{guide})",
             *(row[one] for one in ("8.3.3", "26.2.0", "here")),
-            f"[{test}](../{path})",
+            f"[{test}](../../{path})",
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return _HEAD + "\n".join(lines) + "\n"
@@ -39,7 +39,7 @@ def page() -> str:
 
 def main() -> int:
     """Write the document."""
-    (DOCS / "features.md").write_text(page(), encoding="utf-8")
+    (DESIGN / "features.md").write_text(page(), encoding="utf-8")
     return 0
 
 

@@ -83,7 +83,7 @@ PARTS_MAY_IMPORT = {
         "gradients": "config optimizers record",
         "intercept": "record",
         "monitor": "config intercept optimizers record",
-        "mindspore": "config intercept record write",
+        "mindspore": "config gradients intercept record write",
     },
     "tb_graph_ascend": {
         "generated": "",

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,22 +24,6 @@ def own_part(gradient: torch.Tensor) -> torch.Tensor:
     if to_local is not None:
         gradient = to_local()
     return gradient.coalesce().to_dense() if gradient.is_sparse else gradient
-
-
-def header(settings: GradientSettings) -> list[str]:
-    """The column names of a level, as documented."""
-    names = ["param_name"]
-    if settings.level == "L0":
-        names.append("MD5")
-    if settings.level == "L2":
-        names += [*intervals(settings.bounds), "=0"]
-    return [*names, "max", "min", "norm", "shape"]
-
-
-def intervals(bounds: Sequence[float]) -> list[str]:
-    """``(-inf, -1]``, ``(-1, 0]`` and so on."""
-    ends = ["-inf", *map(str, bounds), "inf"]
-    return [f"({low}, {high}{')' if high == 'inf' else ']'}" for low, high in pairwise(ends)]
 
 
 def row(name: str, gradient: torch.Tensor, settings: GradientSettings) -> list[Any]:
