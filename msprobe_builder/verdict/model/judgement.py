@@ -10,7 +10,6 @@ from msprobe_builder.dump.names import Direction, Kind, format_name
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
 from msprobe_builder.facts.fact import Facts, fact
-from msprobe_builder.graph.calls import count_gradients_otherwise
 from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.operators.operator import Kind as OperatorKind
@@ -22,7 +21,7 @@ from msprobe_builder.verdict.model.clue import Clue, Evidence
 from msprobe_builder.verdict.model.clues import clues, felt, ranked
 from msprobe_builder.verdict.model.conduct import conduct_of
 from msprobe_builder.verdict.model.limits import would_have_shown
-from msprobe_builder.verdict.model.noise import noise_of
+from msprobe_builder.verdict.model.noise import noise_of, reduced_of
 from msprobe_builder.verdict.model.observations import observe
 from msprobe_builder.verdict.model.propagation import propagate
 from msprobe_builder.verdict.model.runs import Runs, runs_of
@@ -53,27 +52,25 @@ def applies(result: PairResult) -> bool:
         return False
     if any(one.table.md5 for one in sides) or not all(_is_of_calls(one) for one in sides):
         return False
-    if count_gradients_otherwise(*(one.tree.calls for one in sides)):
-        return False
     steps = [int(one.tree.micro_step.max(initial=0)) for one in sides]
     pairs = result.comparisons.pairs
     sizes = [
         one.table.numel[rows] for one, rows in zip(sides, (pairs.npu, pairs.bench), strict=True)
     ]
-    return steps[0] == steps[1] and bool((sizes[0] == sizes[1]).all())
+    others = np.count_nonzero(sizes[0] != sizes[1])
+    return steps[0] != steps[1] or bool(others <= _OF_OTHER_SIZES * len(sizes[0]))
 
 
 def _is_of_calls(graph: Graph) -> bool:
     """Whether a side has calls with statistics, none of which talks to other ranks or updates."""
     calls, table = graph.tree.calls, graph.table
-    if not calls.is_api.any() or calls.are(lambda one: one.kind in _OTHERS).any():
+    if calls.are(lambda one: one.kind in _OTHERS).any():
         return False
-    behind = int(np.count_nonzero(calls.is_api[calls.last_pass + 1 :]))
-    return behind < _FEW and bool((table.missing[table.is_tensor] & 3 == 0).any())
+    return bool((table.missing[table.is_tensor] & 3 == 0).any())
 
 
-_OTHERS = (OperatorKind.COLLECTIVE, OperatorKind.UPDATE)
-_FEW = 10  # calls behind the last pass: more are those of an optimizer
+_OTHERS = (OperatorKind.COLLECTIVE,)
+_OF_OTHER_SIZES = 0.1  # of the tensors, beyond which runs are given other data
 
 
 def judge_by_model(result: PairResult) -> Judgement:
@@ -88,9 +85,13 @@ def _judged(result: PairResult) -> Judgement:
     assert result.comparisons is not None
     runs = runs_of(result)
     seen = observe(runs, result.comparisons)
-    does = conduct_of(runs.npu, result.texts, runs.npu.calls.is_api)
+    calls = runs.npu.calls
+    does = conduct_of(
+        runs.npu, result.texts, calls.is_api if calls.is_api.any() else calls.is_module
+    )
     noise = noise_of(runs, seen, does)
-    expected = propagate(runs, seen, does, noise, behind_choices(runs, seen, does))
+    added = np.fmax(noise[runs.backward.astype(np.int64)], reduced_of(runs, seen, does))
+    expected = propagate(runs, seen, does, added, behind_choices(runs, seen, does))
     arguments = differing_arguments(
         runs.npu.calls,
         runs.bench.calls,
@@ -104,7 +105,7 @@ def _judged(result: PairResult) -> Judgement:
     needing = result.comparisons.pairs.npu[flags == 0]
     if only_runs_forward(runs.npu) != only_runs_forward(runs.bench):
         needing = needing[:0]  # training against inference
-    evidence = Evidence.of(runs, seen, does, expected, arguments, needing)
+    evidence = Evidence.of(runs, seen, does, expected, added, arguments, needing)
     found = ranked(evidence, felt(evidence, clues(evidence)))[:_MOST]
     chances = probabilities(found)
     order = sorted(range(len(found)), key=lambda one: (-strength(chances[one]), one))
