@@ -1,4 +1,4 @@
-"""Write docs/design/features.md of features.tsv: what this project does, and which test shows it."""
+"""Write docs/design/features.md of features.tsv: what there is, and which test shows it."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ PARTS_MAY_IMPORT = {
         " metrics"
         " overflow verdict database export",
         "tables": "facts base database dump files metrics pipeline",
-        "importers": "facts base database dump pipeline",
+        "importers": "facts base database dump files pipeline",
         "command": "facts base database dump export files importers pipeline tables trend",
     },
     "msprobe_operators": {

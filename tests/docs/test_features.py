@@ -26,7 +26,9 @@ ROWS = load().rows()
 
 def test_the_table_is_that_of_its_source() -> None:
     """Write it again with scripts/features.py."""
-    assert (REPOSITORY / "docs" / "design" / "features.md").read_text(encoding="utf-8") == load().page()
+    assert (REPOSITORY / "docs" / "design" / "features.md").read_text(
+        encoding="utf-8"
+    ) == load().page()
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["feature"] for row in ROWS])
