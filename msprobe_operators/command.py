@@ -17,6 +17,7 @@ from msprobe_builder.command.fault import EXIT_FAULT, fault_sentence
 from msprobe_builder.command.frame import add_language, language_spoken, stoppable
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.wording import speaking, tell
+from msprobe_operators.more_commands import add_commands
 
 if TYPE_CHECKING:  # importing them imports torch
     from msprobe_operators.call.apart import Bounds
@@ -169,6 +170,7 @@ def _parser() -> argparse.ArgumentParser:
         help="write a script that needs nothing but torch instead",
     )
     replay.set_defaults(run=_replay)
+    add_commands(commands)
     for command in commands.choices.values():
         command.add_argument(
             "--seconds",

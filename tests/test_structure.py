@@ -44,7 +44,7 @@ PARTS_MAY_IMPORT = {
         "align": "base dump graph match operators",
         "link": "facts base operators",
         "metrics": "facts base dump files graph link match operators sketch",
-        "overflow": "base dump graph metrics operators",
+        "overflow": "facts base dump graph metrics operators",
         "verdict": "facts base dump graph match merge metrics operators",
         "invariants": "facts base dump graph link operators sketch verdict",
         "database": "facts base dump files graph invariants link match metrics operators sketch"
@@ -56,8 +56,8 @@ PARTS_MAY_IMPORT = {
         " metrics"
         " overflow verdict database export",
         "tables": "facts base database dump files metrics pipeline",
-        "importers": "facts base database dump pipeline",
-        "command": "facts base database dump export importers pipeline tables trend",
+        "importers": "facts base database dump files pipeline",
+        "command": "facts base database dump export files importers pipeline tables trend",
     },
     "msprobe_operators": {
         "call": "",
@@ -65,7 +65,7 @@ PARTS_MAY_IMPORT = {
         "judge": "call rerun",
         "report": "call judge",
         "live": "call judge report rerun",
-        "dump": "call judge rerun",
+        "dump": "call judge report rerun",
     },
     "msprobe_checks": {
         "checkpoint": "",
@@ -82,8 +82,8 @@ PARTS_MAY_IMPORT = {
         "record": "config write",
         "gradients": "config optimizers record",
         "intercept": "record",
-        "monitor": "config optimizers record",
-        "mindspore": "config intercept record write",
+        "monitor": "config intercept optimizers record",
+        "mindspore": "config gradients intercept record write",
     },
     "tb_graph_ascend": {
         "generated": "",

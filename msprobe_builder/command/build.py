@@ -71,6 +71,12 @@ msprobe-build checkpoint A B -o similarity.json:
 msprobe-build gradients A B -o out:
   say at which step and parameter the gradients of two trainings part
 
+msprobe-build operators check DUMP -o out:
+  run single operators again, as msprobe-operators does
+
+msprobe-build alias :
+  let "msprobe" stand for this program, for scripts written for it
+
 msprobe-build monitor A B:
   say at which step and module two monitored trainings part
 

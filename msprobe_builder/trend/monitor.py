@@ -22,7 +22,7 @@ from msprobe_builder.trend.reference_monitor import ROUNDING, rank_of, reference
 
 # In the order in which a step comes by them.
 KINDS = (
-    *("weight", "activation", "local_gradient", "gradient"),
+    *("weight", "activation", "local_gradient", "communication", "gradient"),
     *("learning_rate", "optimizer_state"),
 )
 STATISTICS = ("norm", "mean", "max", "min", "zeros", "nans")

@@ -102,6 +102,9 @@ def _named(one: Similarity) -> Fact | str:
 def _reason(one: Similarity) -> Fact | None:
     if one.cause is not None:
         return one.cause
+    if one.l2 is not None and one.cosine is None:
+        # Of two tensors that differ one is zero: by that of the second nothing can be divided.
+        return fact("checkpoint.zero", which=SECOND if one.share is None else FIRST)
     if one.share is None or one.cosine is None:
         first, second = (str(list(shape or ())) for shape in one.shapes)
         return fact("checkpoint.shapes", first=first, second=second) if one.l2 is None else None

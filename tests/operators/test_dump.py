@@ -248,7 +248,10 @@ def test_an_overflow_is_of_the_operands_or_of_the_device(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("Torch.exp.0.forward overflows for these operands anywhere")
     assert lines[1].startswith("Torch.exp.1.forward overflows on the recorded device alone")
-    assert lines[2] == "1 device, 1 expected"
+    assert lines[2] == (
+        "1 call overflows on the recorded device alone, "
+        "1 call overflows anywhere, as expected of its operands"
+    )
 
 
 def test_wrong_use_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -190,6 +190,10 @@ def _write_graph(
         "overflow_parameter",
         [graph.table.node[rows] + base, graph.table.ordinal[rows]],
     )
+    connection.executemany(
+        "INSERT INTO not_finite (node_id, part, why) VALUES (?, ?, ?)",
+        [(one.node + base, int(one.part), clean(encode(one.why))) for one in graph.beginnings],
+    )
 
 
 def _write_parameters(connection: sqlite3.Connection, graph: Graph, base: int) -> None:

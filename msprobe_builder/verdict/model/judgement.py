@@ -26,6 +26,7 @@ from msprobe_builder.verdict.model.observations import observe
 from msprobe_builder.verdict.model.propagation import propagate
 from msprobe_builder.verdict.model.runs import Runs, runs_of
 from msprobe_builder.verdict.model.telling import evidence_of
+from msprobe_builder.verdict.roles.gradients import only_runs_forward
 from msprobe_builder.verdict.ruling.conclusion import FAULT, conclude, told_of_scale
 from msprobe_builder.verdict.ruling.evidence import source_line, told_of_overflow
 from msprobe_builder.verdict.ruling.judged import Judgement, Suspect, edges_of, label
@@ -101,6 +102,8 @@ def _judged(result: PairResult) -> Judgement:
     )
     flags = result.comparisons.requires_grad_equal
     needing = result.comparisons.pairs.npu[flags == 0]
+    if only_runs_forward(runs.npu) != only_runs_forward(runs.bench):
+        needing = needing[:0]  # training against inference
     evidence = Evidence.of(runs, seen, does, expected, added, arguments, needing)
     found = ranked(evidence, felt(evidence, clues(evidence)))[:_MOST]
     chances = probabilities(found)

@@ -68,3 +68,43 @@ def test_a_turned_sign_shows_in_the_extremes(tmp_path: Path, first: int) -> None
 def test_extremes_that_are_opposites_anyway_tell_nothing(tmp_path: Path) -> None:
     even, odd = ("w", "aa", 0.5, -0.5, 1.0), ("w", "bb", 0.5, -0.5, 1.0)
     assert "cannot tell whether the gradients agree" in said(tmp_path, [[even]], [[odd]])
+
+
+NAN = float("nan")
+BAD: Row = ("w", "dd", NAN, NAN, NAN)
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        (("w", "bb", 0.5, -0.25, 1.0), "here its checksum differs."),
+        (("w", "bb", 0.505, -0.25, 1.0), "checksum differs, and its max is 0.5 against 0.505."),
+        (("w", "bb", 0.5, -0.253, 1.0), "checksum differs, and its min is -0.25 against -0.253."),
+        (("w", "bb", 0.9, -0.25, 1.0), "w: its max is 0.5 against 0.9."),
+        (("w", "bb", 0.5, -0.25, 2.0), "w: the norm is 0.5 times the other's"),
+        (BAD, "w: the norm is not finite"),
+    ],
+)
+def test_the_first_that_differs_behind_equal_ones_is_named(
+    tmp_path: Path, second: Row, words: str
+) -> None:
+    line = said(tmp_path, [[EQUAL]] * 4, [[EQUAL]] * 2 + [[second]] * 2)
+    assert line.startswith("Verdict   the runs part at step 2, rank 0, w: ")
+    assert words in " ".join(line.split())
+
+
+def test_runs_that_never_were_equal_do_not_part_by_a_checksum(tmp_path: Path) -> None:
+    assert "cannot tell" in said(tmp_path, [[EQUAL]] * 3, [[OTHER]] * 3)
+
+
+@pytest.mark.parametrize("has_signs", [True, False])
+def test_a_step_with_nan_does_not_part_from_itself(tmp_path: Path, has_signs: bool) -> None:
+    rows = [[EQUAL], [BAD], [EQUAL]]
+    a, b = (record(tmp_path / one, rows, has_signs) for one in ("a", "b"))
+    lines = summary_lines(compare_gradients(a, b))
+    assert "agree within the documented limits" in lines[-1]
+    assert any("hold NaN or infinity on rank 0, first in w at step 1" in one for one in lines)
+
+
+def test_nan_in_one_record_alone_parts(tmp_path: Path) -> None:
+    assert "part at step 1" in said(tmp_path, [[EQUAL], [BAD]], [[EQUAL]] * 2)
