@@ -51,7 +51,7 @@ AREAS = {
     ),
     "model": Area(
         ("msprobe_builder/verdict/model", "msprobe_builder/verdict/judge.py"),
-        ("tests/builder/verdict",),
+        ("tests/builder/verdict", "tests/properties"),
     ),
     "align": Area(
         ("msprobe_builder/align",),

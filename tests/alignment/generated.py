@@ -44,6 +44,7 @@ class Style:
     gate_first: bool = False
     has_blocks: bool = True  # modules around attention and MLP alike
     is_one_call: bool = False  # attention: one call instead of its parts
+    more: str = ""  # what this call puts out is scaled by a call that the other author lacks
 
 
 def some_shape(random: Random) -> Shape:
@@ -104,6 +105,8 @@ class Program:
         name = f"{stem}.{place}.forward"
         self.data[name] = forward([*map(told, given), *map(number, plain)], [told(made)])
         self.parent[name], self.tags[name] = within, f"{tag} {stem}"
+        if self.style.more == f"{tag} {stem}":
+            return self.call("Tensor.__mul__", "more", within, [made], 1.5 * made, 1.5)
         return made
 
     def open(self, path: str, class_name: str, tag: str, within: str | None) -> str:

@@ -84,6 +84,27 @@ def test_models_of_another_size_go_together(random: Random) -> None:
     judge(change(model(shape, style)), model(shape, style))
 
 
+# Calls of modules that make many, whose results are handed on as they are.
+HANDED_ON = ("Tensor.__add__", "Tensor.mean")
+
+
+@settings(max_examples=costly_examples(8))
+@given(RANDOMS)
+def test_a_call_more_stays_alone_whatever_comes_of_it(random: Random) -> None:
+    """All that follows has other values; what stands before and behind it finds together."""
+    shape, style, another = some_shape(random), some_style(random), some_style(random)
+    another = replace(another, order=style.order, gate_first=style.gate_first)
+    bench = model(shape, style)
+    calls = [tag for tag in bench.origin.values() if tag and tag.endswith(HANDED_ON)]
+    more = random.choice([tag for tag in calls if " mask " not in tag])
+    npu = RENAMED(model(shape, replace(another, more=more)))
+    assert sorted(npu.origin.values(), key=str).count("more Tensor.__mul__") == 1
+    judge(npu, bench)
+    right, _ = truth(npu, bench)
+    found = partners(bench.source(), npu.source())
+    assert {found.get(theirs) for theirs in right.values()} == set(right)
+
+
 @settings(max_examples=costly_examples(8))
 @given(RANDOMS)
 def test_a_layer_more_stays_alone(random: Random) -> None:
