@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.limits import CALL_SECONDS
 from msprobe_builder.base.version import __version__
-from msprobe_builder.command.frame import add_language, language_spoken
+from msprobe_builder.command.fault import EXIT_FAULT, fault_sentence
+from msprobe_builder.command.frame import add_language, language_spoken, stoppable
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.wording import speaking, tell
 from msprobe_operators.more_commands import add_commands
@@ -41,6 +42,7 @@ exit status:
   1  it cannot be done
   2  wrong usage
   4  an operator is wrong (check, replay) or overflows on its device alone (overflow)
+  70 a fault of ours; the last line says where the report lies
 """
 
 
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Where others run in this process, a child lacks the threads that torch believes to have.
     options.threads = None if arguments is None and getattr(options, "workers", 1) == 1 else 1
     try:
-        with speaking(language_spoken(options)):
+        with stoppable(), speaking(language_spoken(options)):
             return int(options.run(options))
     except UsageError as error:
         return _fail(str(error), EXIT_USAGE)
@@ -58,13 +60,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(error), EXIT_CANNOT_RUN)
     except ModuleNotFoundError as error:
         if error.name != "torch":
-            raise
+            return _fail(fault_sentence(error), EXIT_FAULT)
         return _fail("This needs PyTorch; install msprobe-graph[torch].", EXIT_CANNOT_RUN)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"Cannot read or write {where}{error.strerror or error}.", EXIT_CANNOT_RUN)
     except KeyboardInterrupt:
         return _fail("Stopped; what was finished stays in the journal.", EXIT_CANNOT_RUN)
+    except Exception as error:
+        return _fail(fault_sentence(error), EXIT_FAULT)
 
 
 def _parser() -> argparse.ArgumentParser:

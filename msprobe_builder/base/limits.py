@@ -12,6 +12,7 @@ MOST_RATIO = 100  # how many times its own size a zip file may become beyond the
 LARGEST_SETTINGS = 128 * MIB  # bytes that the zip file of a configuration may become
 LARGEST_METADATA = 1024 * MIB  # bytes of the .metadata of a distributed checkpoint
 MOST_CHUNKS = 32_768  # parts of one tensor of a distributed checkpoint
+LARGEST_STORE_INDEX = 1024 * MIB  # bytes of the index of tensors in one file
 LARGEST_UNPACKED = 256 * MIB  # bytes that a compressed .pt file may become
 MOST_OPCODES = 50_000_000  # of a pickle: a checkpoint of a million parameters has half of them
 LARGEST_KEY = 10_000  # parts of a tuple in a pickle, each time that one is named

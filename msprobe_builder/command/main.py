@@ -12,7 +12,7 @@ from importlib import import_module
 
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.command.documented import translated
-from msprobe_builder.command.frame import EXIT_USAGE, Command, run_command
+from msprobe_builder.command.frame import EXIT_USAGE, Command, fault, run_command
 from msprobe_builder.command.output import print_error
 
 # Module by the word the user types; without one it is the build.
@@ -44,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except UsageError as error:
             print_error(error)
             return EXIT_USAGE
+        except Exception as error:  # of another package's command
+            return fault(error)
         return run_command(command, word or "", given[word is not None :])
 
 

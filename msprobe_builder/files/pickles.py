@@ -1,4 +1,4 @@
-"""How much a pickle makes of itself, told before it is loaded.
+"""Pickles from outside: how much they make of themselves is told before they are loaded.
 
 Loading runs in C and cannot be stopped. Tuples that are named many times inside each other have so
 many parts, each time that one becomes a key of a mapping, that no time is enough for them.
@@ -6,8 +6,11 @@ many parts, each time that one becomes a key of a mapping, that no time is enoug
 
 from __future__ import annotations
 
+import io
+import pickle
 import pickletools
-from typing import IO, NamedTuple
+from collections.abc import Callable
+from typing import IO, Any, NamedTuple
 
 from msprobe_builder.base.limits import DEEPEST_VALUE, LARGEST_KEY, MOST_OPCODES
 
@@ -25,14 +28,51 @@ class _Size(NamedTuple):
     depth: int
 
 
+def load_records(content: bytes, known: Callable[[str, str], Any]) -> Any:
+    """What a pickle of plain records holds.
+
+    ``known`` gives what a module and a name stand for, None for what the file may not name.
+    Anything may be raised for a file that is damaged, or asks for more.
+    """
+    check_pickle(content)
+    return _Unpickler(io.BytesIO(content), known).load()
+
+
+class _Unpickler(pickle.Unpickler):
+    """Makes what is known and nothing else."""
+
+    def __init__(self, stream: IO[bytes], known: Callable[[str, str], Any]) -> None:
+        super().__init__(stream)
+        self._known = known
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = self._known(module, name)
+        if found is None:
+            raise pickle.UnpicklingError(f"{module}.{name}")
+        return found
+
+
 def check_pickle(stream: IO[bytes] | bytes) -> None:
     """Read one pickle without making anything of it; ValueError when it is too much, or damaged."""
+    try:
+        _follow(stream)
+    except PickleError:
+        raise
+    except Exception as error:  # a damaged one may raise anything
+        raise PickleError("it is cut off or damaged") from error
+
+
+class PickleError(ValueError):
+    """Why a pickle is not loaded."""
+
+
+def _follow(stream: IO[bytes] | bytes) -> None:
     stack: list[_Size | None] = []
     marks: list[int] = []
     memo: dict[int, _Size | None] = {}
     for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
         if count > MOST_OPCODES:
-            raise ValueError(f"it describes more than {MOST_OPCODES:,} values")
+            raise PickleError(f"it describes more than {MOST_OPCODES:,} values")
         name = opcode.name
         if name in _KEPT:
             place = argument if isinstance(argument, int) else len(memo)
@@ -47,12 +87,12 @@ def check_pickle(stream: IO[bytes] | bytes) -> None:
             needs = opcode.stack_before
             if pickletools.markobject in needs:
                 if not marks:
-                    raise ValueError("it is damaged")
+                    raise PickleError("it is damaged")
                 at = marks.pop() - needs.index(pickletools.markobject)
             else:
                 at = len(stack) - len(needs)
             if at < 0:
-                raise ValueError("it is damaged")
+                raise PickleError("it is damaged")
             taken = stack[at:]
             del stack[at:]
             if name in _SUMMED:
@@ -70,5 +110,5 @@ def _summed(values: list[_Size | None]) -> _Size:
         1 + max((one.depth for one in known), default=0),
     )
     if size.parts > LARGEST_KEY or size.depth > DEEPEST_VALUE:
-        raise ValueError("it holds tuples inside each other without end")
+        raise PickleError("it holds tuples inside each other without end")
     return size

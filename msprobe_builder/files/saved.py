@@ -14,7 +14,7 @@ from msprobe_builder.files.archive import require_size
 from msprobe_builder.files.pickles import check_pickle
 from msprobe_builder.files.problems import FileError
 from msprobe_builder.files.regular import open_regular
-from msprobe_builder.files.torch_archive import is_compressed, is_whole
+from msprobe_builder.files.torch_archive import is_archive, is_compressed, is_whole
 
 _REMEDY = "Copy it again, or save it again with torch.save or as safetensors."
 _OLD_PICKLES = 5  # of the form before archives: magic, version, system, content, storages
@@ -63,9 +63,7 @@ def load_saved_bytes(content: bytes) -> Any:
             entries = archive.infolist()
             if sum(entry.file_size for entry in entries) > len(content) or archive.testzip():
                 raise ValueError("its checksums are not those of what it holds")
-            for entry in entries:
-                if entry.filename.endswith(".pkl"):
-                    check_pickle(archive.read(entry))
+            _check_entries(archive)
     else:
         _check_pickles(io.BytesIO(content))
     return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
@@ -80,12 +78,16 @@ def check_saved(path: Path) -> None:
             return
         with zipfile.ZipFile(file) as archive:
             require_size(path, file, archive, LARGEST_UNPACKED)
-            for entry in archive.infolist():
-                if entry.filename.endswith(".pkl"):
-                    check_pickle(archive.read(entry))
+            _check_entries(archive)
     if not is_whole(path):
         message = f"{path} is damaged: its checksums are not those of what it holds."
         raise FileError("damaged", message, _REMEDY)
+
+
+def _check_entries(archive: zipfile.ZipFile) -> None:
+    for entry in archive.infolist():
+        if entry.filename.lower().endswith(".pkl"):  # torch finds a name in any case
+            check_pickle(archive.read(entry))
 
 
 def _check_pickles(file: IO[bytes]) -> None:
@@ -99,10 +101,9 @@ def load_checked(path: Path, stand_in: type | None = None) -> Any:
     from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
     strange: list[Any] = []
-    is_archive = zipfile.is_zipfile(path)
     if stand_in is not None:
         strange = [(stand_in, name) for name in get_unsafe_globals_in_checkpoint(path)]
     # An archive that somebody packed again would be mapped as if it were not compressed.
-    is_mapped = is_archive and not is_compressed(path)
+    is_mapped = is_archive(path) and not is_compressed(path)
     with safe_globals(strange):
         return torch.load(path, map_location="cpu", weights_only=True, mmap=is_mapped)

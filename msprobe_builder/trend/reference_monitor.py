@@ -17,6 +17,7 @@ import numpy as np
 
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.limits import LARGEST_JSON
+from msprobe_builder.files.regular import opened_table
 
 ROUNDING = 1e-6  # a unit of the last decimal
 _DIRECTORY = re.compile(r"\w+_\d\d-\d\d-\d\d-rank(\d{1,9})-\w+\Z")
@@ -74,9 +75,7 @@ def _metric(path: Path) -> str:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str, list[float]]]:
-    if path.stat().st_size > LARGEST_JSON:
-        raise BuildError(f"{path} is larger than a table may be; record fewer steps a file.")
-    with path.open(encoding="utf-8-sig", newline="", errors="replace") as file:
+    with opened_table(path, LARGEST_JSON) as file:
         rows = csv.DictReader(file)
         if not set(rows.fieldnames or ()) >= _COLUMNS:
             raise BuildError(f"{path} is no record of a monitor: its columns are others.")

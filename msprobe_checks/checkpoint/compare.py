@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_checks.checkpoint.explain import cause_of, differing_part, is_nearer
 from msprobe_checks.checkpoint.names import EMBEDDING, HEAD, by_family, plain_name
-from msprobe_checks.checkpoint.parameter import Checkpoint, Parameter
+from msprobe_checks.checkpoint.parameter import Checkpoint, Parameter, are_equal
 
 if TYPE_CHECKING:
     import torch
@@ -135,15 +135,11 @@ def _untied(
     own: dict[str, Parameter], other: Mapping[str, Parameter], notes: list[Fact]
 ) -> dict[str, Parameter]:
     """Without an output layer that is the embedding once more, when the other model has none."""
-    import torch
-
     heads = [name for name in own if name in _HEADS and name not in other]
     embeddings = [name for name in own if name in _EMBEDDINGS]
     for head in heads:
         for embedding in embeddings:
-            if own[head].shape == own[embedding].shape and torch.equal(
-                own[head].load(), own[embedding].load()
-            ):
+            if are_equal(own[head].load(), own[embedding].load()):
                 notes.append(fact("checkpoint.tied", name=head))
                 return {name: one for name, one in own.items() if name != head}
     return own

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import struct
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import count
@@ -12,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.limits import DEEPEST_MAPPING, MOST_REPEATED, MOST_VALUES
-from msprobe_builder.files.regular import open_regular
 from msprobe_builder.files.saved import load_saved
+from msprobe_builder.files.tensors import opened_safetensors
 from msprobe_builder.metrics.tensor_file import require_torch
 from msprobe_checks.checkpoint.parameter import Parameter, of_tensor
 
@@ -125,39 +123,23 @@ def _stored(name: str, tensor: torch.Tensor) -> Parameter:
 
 
 def read_safetensors(path: Path) -> dict[str, Parameter]:
-    """The parameters in a safetensors file; BuildError when it is damaged."""
-    try:
-        from safetensors import SafetensorError, safe_open
-    except ImportError as error:
-        raise BuildError(f"{path} is read with safetensors; pip install safetensors.") from error
-    try:
-        os.close(open_regular(path))  # a pipe would wait for somebody
-        with safe_open(path, framework="pt") as file:
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-            return {
-                name: Parameter(
-                    tuple(one.get_shape()),
-                    _TYPES.get(one.get_dtype(), one.get_dtype().lower()),
-                    partial(_load_safetensor, path, name),
-                    one.get_dtype() not in _NUMBERS,
-                )
-                for name, one in slices.items()
-            }
-    except FileNotFoundError as error:
-        raise BuildError(f"{path} does not exist; check the path of the checkpoint.") from error
-    except (SafetensorError, OSError, ValueError, struct.error) as error:
-        raise BuildError(f"{path} is damaged, or no safetensors file ({error}).") from error
+    """The parameters in a safetensors file; FileError when it is damaged."""
+    with opened_safetensors(path) as file:
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        return {
+            name: Parameter(
+                tuple(one.get_shape()),
+                _TYPES.get(one.get_dtype(), one.get_dtype().lower()),
+                partial(_load_safetensor, path, name),
+                one.get_dtype() not in _NUMBERS,
+            )
+            for name, one in slices.items()
+        }
 
 
 def _load_safetensor(path: Path, name: str) -> torch.Tensor:
-    from safetensors import safe_open
-
-    try:
-        with safe_open(path, framework="pt") as file:
-            tensor: torch.Tensor = file.get_tensor(name)
-    except Exception as error:  # a damaged file, or a type that this torch does not know
-        raise BuildError(f"{path}: {name} cannot be read ({error}).") from error
-    return of_tensor(tensor).load()
+    with opened_safetensors(path) as file:
+        return of_tensor(file.get_tensor(name)).load()
 
 
 # safetensors' names of types by torch's.

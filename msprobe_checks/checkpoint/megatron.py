@@ -29,6 +29,7 @@ from msprobe_checks.checkpoint.parameter import (
     Checkpoint,
     Parameter,
     ShapeError,
+    are_equal,
     joined,
     rows,
 )
@@ -218,13 +219,11 @@ def _whole(
 
 
 def _all_equal(copies: Iterable[Parameter]) -> bool:
-    import torch
-
     first, *others = copies
     if any(other.shape != first.shape for other in others):
         return False
     tensor = first.load()
-    return all(torch.equal(tensor, other.load()) for other in others)
+    return all(are_equal(tensor, other.load()) for other in others)
 
 
 def _unwrapped(name: str) -> str:

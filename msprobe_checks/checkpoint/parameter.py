@@ -60,6 +60,18 @@ def has_numbers(dtype: torch.dtype) -> bool:
     return True
 
 
+def are_equal(x: torch.Tensor, y: torch.Tensor) -> bool:
+    """Whether two tensors have the same elements, of types without arithmetic the same bytes."""
+    import torch
+
+    if x.shape != y.shape or x.dtype != y.dtype:
+        return False
+    try:
+        return torch.equal(x, y)
+    except NotImplementedError:
+        return torch.equal(*(one.contiguous().view(torch.uint8) for one in (x, y)))
+
+
 def joined(parts: list[Parameter], dimension: int) -> Parameter:
     """The parts of a parameter one after the other; ShapeError when they do not fit."""
     shape = list(parts[0].shape)

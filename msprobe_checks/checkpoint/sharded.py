@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
-import pickle
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -15,7 +13,7 @@ import numpy as np
 
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.limits import LARGEST_METADATA, MOST_CHUNKS
-from msprobe_builder.files.pickles import check_pickle
+from msprobe_builder.files.pickles import load_records
 from msprobe_builder.files.regular import read_bytes, read_part, read_text
 from msprobe_builder.files.saved import load_saved_bytes
 from msprobe_builder.metrics.tensor_file import require_torch
@@ -145,23 +143,20 @@ def _load(directory: Path, shape: tuple[int, ...], chunks: list[_Chunk]) -> torc
     return whole
 
 
-class _MetadataUnpickler(pickle.Unpickler):
-    """Makes the records of torch's checkpoint format and nothing else."""
+def _record(module: str, name: str) -> Any:
+    """What a pickle may name: the records of torch's checkpoint format; None for all else."""
+    import importlib
 
-    def find_class(self, module: str, name: str) -> Any:
-        import importlib
+    import torch
 
-        import torch
-
-        if module == "torch" and isinstance(getattr(torch, name, None), torch.dtype | type):
-            value = getattr(torch, name)
-            if isinstance(value, torch.dtype) or value is torch.Size:
-                return value
-        if module.startswith("pathlib") and name in ("PosixPath", "WindowsPath"):
-            return PurePosixPath  # where the checkpoint was written; never opened
-        if (module, name) in _RECORDS:
-            return getattr(importlib.import_module(module), name)
-        raise pickle.UnpicklingError(f"{module}.{name}")
+    if module == "torch":
+        value = getattr(torch, name, None)
+        return value if isinstance(value, torch.dtype) or value is torch.Size else None
+    if module.startswith("pathlib") and name in ("PosixPath", "WindowsPath"):
+        return PurePosixPath  # where the checkpoint was written; never opened
+    if (module, name) in _RECORDS:
+        return getattr(importlib.import_module(module), name)
+    return None
 
 
 _RECORDS = {
@@ -181,9 +176,7 @@ _RECORDS = {
 
 def _metadata(path: Path) -> Any:
     try:
-        content = read_bytes(path, LARGEST_METADATA)
-        check_pickle(content)
-        metadata = _MetadataUnpickler(io.BytesIO(content)).load()
+        metadata = load_records(read_bytes(path, LARGEST_METADATA), _record)
     except OSError as error:
         raise BuildError(f"Cannot read {path}: {error.strerror}.") from error
     except Exception as error:  # a damaged or hostile file may raise anything

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from msprobe_builder.files.regular import read_text
 from msprobe_collector.config.gradients import GradientSettings, parse_gradients
 from msprobe_collector.config.monitor import MonitorSettings, parse_monitor
 from msprobe_collector.config.selector import expand_selector
@@ -187,7 +188,7 @@ def _monitor(content: Mapping[str, Any], task: str) -> MonitorSettings | None:
 def read_file(path: Path) -> dict[str, Any]:
     """The keys of a configuration file."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        content = json.loads(read_text(path))
     except OSError as error:
         raise CollectorError(f"{path} cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:

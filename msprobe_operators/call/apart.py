@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import time
@@ -19,6 +20,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.limits import CALL_MEMORY, CALL_SECONDS
 from msprobe_builder.facts.fact import Fact, fact
 
@@ -170,9 +172,19 @@ def _serve(
         try:
             result = work(item, device)
         except Exception as error:
-            result = error
+            result = _sent(error)
         _end_after(0)
         pipe.send(result)
+
+
+def _sent(error: Exception) -> Exception:
+    """The error as it can be sent: not all can be made again of their arguments."""
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301  # of our own making
+    except Exception:
+        kind = BuildError if isinstance(error, BuildError) else RuntimeError
+        return kind(" ".join(str(error).split()) or type(error).__name__)
+    return error
 
 
 def _end_after(seconds: float) -> None:

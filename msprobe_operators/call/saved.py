@@ -6,9 +6,7 @@ is read with ``weights_only=True`` and can run no code.
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from msprobe_builder.base.limits import DEEPEST_CALL, MOST_OPERANDS
+from msprobe_builder.base.publish import published
 from msprobe_builder.facts.wording import ENGLISH, tell
 from msprobe_builder.files.problems import FileError
 from msprobe_builder.files.saved import load_saved
@@ -74,14 +73,8 @@ def save_call(
         "random_state": random_state,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            torch.save(content, file)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with published(path, overwrite=True) as temporary, temporary.open("xb") as file:
+        torch.save(content, file)
 
 
 def load_call(path: Path, operator: OpOverload | None = None) -> SavedCall:

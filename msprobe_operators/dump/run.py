@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.limits import LARGEST_JSON
 from msprobe_builder.facts.fact import Fact, from_plain, plain
+from msprobe_builder.files.regular import read_bytes
 from msprobe_operators.call.apart import BOUNDS, Bounds, each_apart
 from msprobe_operators.dump.calls import RecordedCall, recorded_calls
 from msprobe_operators.dump.check import CheckOptions, CheckRow, check_recorded, untested
@@ -127,7 +129,7 @@ def _read(journal: Path, key: str) -> dict[str, list[CheckRow]]:
         return {}
     found: dict[str, list[CheckRow]] = {}
     try:
-        lines = journal.read_text("utf-8").splitlines()
+        lines = read_bytes(journal, LARGEST_JSON).decode("utf-8").splitlines()
         if not lines or json.loads(lines[0]) != {"key": key}:
             return {}
         for line in lines[1:]:

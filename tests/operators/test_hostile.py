@@ -15,7 +15,9 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from msprobe_builder.base.errors import BuildError
 from msprobe_builder.facts.fact import Fact
+from msprobe_builder.files.problems import FileError
 from msprobe_operators import compare_for_single_op
 from msprobe_operators.call.allowed import why_not_called
 from msprobe_operators.call.apart import Bounds, each_apart, run_apart
@@ -199,6 +201,11 @@ def nested(times: int) -> list[Any]:
     return value
 
 
+class UnpicklableError(Exception):
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
 def work(item: str, _: str) -> str:
     if item == "crash":
         os.kill(os.getpid(), signal.SIGSEGV)
@@ -209,6 +216,10 @@ def work(item: str, _: str) -> str:
             pass
     if item == "memory":
         return str(torch.empty(1 << 32, dtype=torch.uint8).fill_(1).numel())
+    if item == "file":
+        raise FileError("damaged", "It is damaged.", "Copy it.")
+    if item == "unpicklable":
+        raise UnpicklableError(1, 2)
     if item == "write":
         Path("written").write_text("text")
     return item
@@ -231,6 +242,12 @@ def test_a_process_that_ends_costs_its_own_call_alone(item: str, code: str, proc
     assert isinstance(lost, Fact)
     assert lost.code == code
     assert found == {"one": "one", "two": "two", "three": "three"}
+
+
+@pytest.mark.parametrize(("item", "error"), [("file", BuildError), ("unpicklable", RuntimeError)])
+def test_errors_come_back_whatever_they_are_made_of(item: str, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"It is damaged\. Copy it\.|1 and 2"):
+        run_apart(work, item, "cpu", Bounds())
 
 
 @pytest.mark.parametrize(("item", "error"), [("memory", RuntimeError), ("write", OSError)])

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch.distributed import checkpoint as dcp
 from torch.distributed.checkpoint.metadata import ChunkStorageMetadata
+from torch.distributed.checkpoint.state_dict_saver import save
 
 from msprobe_builder.base.errors import BuildError
 from msprobe_checks.checkpoint.compare import compare
@@ -85,7 +85,10 @@ def test_what_has_no_end_is_refused(make: Callable[[], object], tmp_path: Path) 
 
 
 @pytest.mark.parametrize("is_old", [False, True])
-def test_a_key_that_is_hashed_without_end_is_refused(tmp_path: Path, is_old: bool) -> None:
+@pytest.mark.parametrize("name", ["data.pkl", "DATA.PKL"])
+def test_a_key_that_is_hashed_without_end_is_refused(
+    tmp_path: Path, is_old: bool, name: str
+) -> None:
     key = pickle.dumps(_Setting(doubled_key()), protocol=2)
     file = tmp_path / "a.pt"
     torch.save({"w": torch.ones(2)}, file, _use_new_zipfile_serialization=not is_old)
@@ -96,8 +99,10 @@ def test_a_key_that_is_hashed_without_end_is_refused(tmp_path: Path, is_old: boo
     else:
         entries = dict(_entries(file))
         with zipfile.ZipFile(file, "w") as archive:
-            for name, content in entries.items():
-                archive.writestr(name, key if name.endswith("data.pkl") else content)
+            for own, content in entries.items():
+                is_description = own.endswith("data.pkl")
+                packed = own.replace("data.pkl", name) if is_description else own
+                archive.writestr(packed, key if is_description else content)
     with pytest.raises(BuildError, match=r"a\.pt is damaged"):
         read_checkpoint(file)
 
@@ -155,7 +160,7 @@ def test_a_flipped_bit_is_no_difference_of_the_model(tmp_path: Path, place: int)
 def distributed(tmp_path: Path) -> Path:
     """A distributed checkpoint of one tensor in two halves of rows."""
     whole = torch.arange(ROWS * 2.0).reshape(ROWS, 2)
-    dcp.save({"w": whole[:3].clone(), "v": whole[3:].clone()}, checkpoint_id=tmp_path / "dcp")
+    save({"w": whole[:3].clone(), "v": whole[3:].clone()}, checkpoint_id=tmp_path / "dcp")
     saved(tmp_path, "reference.pt", {"w": whole})
 
     def join(metadata: Any) -> None:
@@ -285,6 +290,21 @@ def test_types_that_torch_computes_nothing_with_are_compared_by_their_bytes(
     said = verdict(*files)
     assert ("agree up to rounding" in said) == (not change), said
     assert ("its bytes differ; torch computes nothing with" in said) == bool(change)
+
+
+def test_types_without_comparison_are_compared_all_the_same(tmp_path: Path) -> None:
+    """Of a head that may be the embedding, and of parts that should be equal."""
+    small = torch.arange(16.0).reshape(4, 4).to(torch.float8_e4m3fn)
+    a = saved(tmp_path, "a.pt", {"model.embed_tokens.weight": small, "lm_head.weight": small})
+    b = saved(tmp_path, "b.pt", {"model.embed_tokens.weight": small})
+    assert "all 1 common parameters agree" in verdict(a, b)
+    for rank in range(2):
+        folder = tmp_path / "m" / f"mp_rank_0{rank}"
+        folder.mkdir(parents=True)
+        args = Namespace(tensor_model_parallel_size=2)
+        model = {"decoder.final_layernorm.weight": small[0]}
+        saved(folder, "model_optim_rng.pt", {"args": args, "model": model})
+    assert not read_checkpoint(tmp_path / "m").notes
 
 
 @pytest.mark.parametrize(
