@@ -43,7 +43,7 @@ def _agreed(result: PairResult, by_rules: Judgement, by_model: Judgement) -> Jud
     sees, model_sees = by_rules.conclusion == FAULT, by_model.conclusion == FAULT
     first = by_model.suspects[0] if by_model.suspects else None
     if first is None and (not sees or _told_by_other_recorders(result)):
-        clean = by_model if sees else by_rules
+        clean = by_model if _told_by_other_recorders(result) else by_rules
         return replace(clean, said=(*clean.said, *_told_of_limits(by_model, clean)))
     if first is None or (sees and not model_sees):
         return by_rules if _is_of_modules(result) else _doubted(result, by_rules)

@@ -186,6 +186,8 @@ def _credible_first(found: list[Clue]) -> list[Clue]:
     What numbers alone doubt makes nothing else so much more surprising: errors that a call
     is given are part of what is expected of it.
     """
+    if [one.cause for one in found[:2]] == [Cause.MISSING, Cause.EXTRA]:
+        found = [found[1], found[0], *found[2:]]  # in whose place this run has another call
     dwarfed: list[bool] = []
     largest = 0.0
     for one in reversed(found):

@@ -39,11 +39,10 @@ _OFF = 30.0  # rounding units from which on a node that is explained carries an 
 
 
 def applies(result: PairResult) -> bool:
-    """Whether the model can judge: calls of one program with statistics, on a rank of its own.
+    """Whether the model can judge: one program with statistics, on a rank of its own.
 
-    Not yet: gradients that one recorder adds up, checksums, a second run of the reference, steps
-    of an optimizer, other numbers of micro-steps, other sizes, and what ranks send each other or
-    is merged from them.
+    Not yet: checksums, a second run of the reference, batches of other sizes (other numbers of
+    micro-steps it knows), and what ranks send each other or is merged from them.
     """
     if result.bench is None or result.comparisons is None or result.task is Task.STRUCTURE:
         return False
@@ -62,7 +61,7 @@ def applies(result: PairResult) -> bool:
 
 
 def _is_of_calls(graph: Graph) -> bool:
-    """Whether a side has calls with statistics, none of which talks to other ranks or updates."""
+    """Whether a side has statistics, and no call that talks to other ranks."""
     calls, table = graph.tree.calls, graph.table
     if calls.are(lambda one: one.kind in _OTHERS).any():
         return False
