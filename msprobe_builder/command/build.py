@@ -1,4 +1,4 @@
-"""``msprobe-build -i compare.json``: build one database from dumps."""
+"""``msprobe-build A B -o out``: build one database from dumps."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, get_args
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.options import DEFAULT_OPTIONS, Judge
-from msprobe_builder.base.printable import printable
 from msprobe_builder.base.publish import file_name
 from msprobe_builder.base.version import __version__
 from msprobe_builder.command.fault import fault_sentence
 from msprobe_builder.command.frame import EXIT_INCOMPLETE, EXIT_OK, whole_number
+from msprobe_builder.command.mapping_file import check_free, write_found_mapping
 from msprobe_builder.command.output import print_error, print_lines
 
 if TYPE_CHECKING:
@@ -95,18 +95,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the build."""
     parser.description = (
         "Rebuild the module hierarchy of numeric dumps, compare two runs and\n"
-        "write one .vis.db file for TensorBoard."
+        "write one .vis.db file for TensorBoard: msprobe-build A B -o out"
     )
     parser.epilog = _EPILOG
+    parser.add_argument(
+        "folders", metavar="FOLDER", type=Path, nargs="*",
+        help="the dump of the run under debug, and that of the reference, if there is one",
+    )  # fmt: skip
     parser.add_argument(
         "-i",
         "--input-path",
         "--input_path",
         metavar="FILE",
-        required=True,
         type=Path,
         dest="input_path",
-        help="compare.json: what to build, see below",
+        help="compare.json: what to build, see below, in place of folders",
     )
     parser.add_argument(
         "-o",
@@ -218,6 +221,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="add the ranks and steps that FILE lacks, in place of a new file in -o; FILE stays "
         "whole until the new one replaces it",
     )
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="print one line per operator that is not ok"
+    )
+    parser.add_argument(
+        "--open", action="store_true",
+        help="start TensorBoard on the result and print the address, until Ctrl-C",
+    )  # fmt: skip
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
@@ -228,17 +238,20 @@ def run(options: argparse.Namespace) -> int:
     from msprobe_builder.base.memory import give_back_arrays, without_garbage_collection
 
     with without_garbage_collection():  # modules leave nothing to be collected
+        from msprobe_builder.command.folders import folders_config
         from msprobe_builder.pipeline.build import build
         from msprobe_builder.pipeline.config import read_config
 
+    given = folders_config(options.folders) if options.folders else None
     _check(options)
     give_back_arrays()
     if options.write_mapping is not None:
-        _check_free(options.write_mapping)
+        check_free(options.write_mapping)
     name = None if options.output_name is None else file_name(options.output_name)
-    config = read_config(options.input_path)
+    config = given or read_config(options.input_path)
     config = replace(
         config,
+        print_compare_log=config.print_compare_log or options.verbose,
         options=replace(
             config.options,
             fuzzy_match=options.fuzzy_match,
@@ -286,7 +299,7 @@ def _is_told(result: BuildResult, config: BuildConfig, options: argparse.Namespa
 
 def _tell(result: BuildResult, config: BuildConfig, options: argparse.Namespace) -> None:
     if options.write_mapping is not None:
-        _write_mapping(result.path, options.write_mapping)
+        write_found_mapping(result.path, options.write_mapping)
     if options.json:
         from msprobe_builder.command.summary import summary_json
 
@@ -298,10 +311,22 @@ def _tell(result: BuildResult, config: BuildConfig, options: argparse.Namespace)
         has_log = config.print_compare_log and result.is_comparison
         log = operator_lines(result.path) if has_log else iter(())
         print_lines(chain(log, summary_lines(result), _verdict_lines(result.path)))
+        if options.open:
+            from msprobe_builder.command.serve import serve
+
+            serve(result.path.parent)
 
 
 def _check(options: argparse.Namespace) -> None:
     """Refuse options that contradict each other."""
+    if not options.folders and options.input_path is None:
+        raise UsageError(
+            "Give the folders of two dumps, or of one: msprobe-build A B -o out; --help tells more."
+        )
+    if options.folders and options.input_path is not None:
+        raise UsageError("Give either folders of dumps or a compare.json with -i, not both.")
+    if options.open and (options.quiet or options.json):
+        raise UsageError("--open prints an address; leave --quiet and --json out.")
     if options.append is not None and options.output_path is not None:
         raise UsageError("--append replaces the file it is given; leave -o out.")
     if options.append is not None and options.output_name is not None:
@@ -310,28 +335,6 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("-o/--output-path is required: the directory of the result.")
     if options.scheduler is not None and options.workers is not None:
         raise UsageError("--workers counts processes here; with --scheduler leave it out.")
-
-
-def _check_free(mapping: Path) -> None:
-    """Refuse a file that could not be written after the build, before it."""
-    try:
-        mapping.open("x").close()
-        mapping.unlink()
-    except FileExistsError as error:
-        raise UsageError(f"{mapping} exists already; give --write-mapping another name.") from error
-    except OSError as error:
-        raise UsageError(
-            f"Cannot write {printable(str(mapping))}: {error.strerror}; give --write-mapping "
-            "another name."
-        ) from error
-
-
-def _write_mapping(path: Path, file: Path) -> None:
-    from msprobe_builder.database.open import opened
-    from msprobe_builder.export.layer_mapping import write_mapping
-
-    with opened(path) as connection:
-        write_mapping(connection, file)
 
 
 def _verdict_lines(path: Path) -> list[str]:
@@ -361,6 +364,7 @@ def _export_alone(config: BuildConfig, options: argparse.Namespace, *, quiet: bo
         "write_mapping",
         "scheduler",
         "resume",
+        "open",
     ):
         if getattr(options, key):
             flag = f"--{key.replace('_', '-')}"

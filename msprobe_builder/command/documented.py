@@ -46,6 +46,8 @@ def translated(given: Sequence[str], stack: ExitStack) -> list[str]:
     """
     words = list(given)
     if len(words) > 1 and words[0] in _FRAMEWORK and not words[1].startswith("-"):
+        if Path(words[1]).is_dir() and words[1] not in _FRAMEWORKS:
+            return words  # -f of the build, and the folder of a dump
         if words[1] not in _FRAMEWORKS:
             raise UsageError(f"-f {words[1]} is no framework; write pytorch or mindspore there.")
         if not words[2:]:

@@ -64,7 +64,7 @@ def summary_lines(result: BuildResult) -> list[str]:
     return [
         *lines,
         line(fact("label.written"), str(result.path)),
-        line(fact("label.look"), f"tensorboard --logdir {folder} --bind_all"),
+        line(fact("label.look"), f"tensorboard --logdir {folder}"),
         line("", fact("summary.bind_all")),
     ]
 

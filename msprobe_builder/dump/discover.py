@@ -14,7 +14,7 @@ Numbers may have gaps. Dumps in memory stand in for the directories.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,7 +73,7 @@ def _below(root: Path, key: str) -> DumpTree:
         raise BuildError(f"{key} {root} does not exist; correct its path.")
     if not root.is_dir():
         raise BuildError(f"{key} {root} is not a directory; give the directory of the dump.")
-    if _is_dump(root):
+    if is_dump(root):
         return DumpTree(str(root), {Place(0, 0): root}, [], True)
     strays: list[Path] = []
     directories: dict[Place, Path] = {}
@@ -90,7 +90,7 @@ def _below(root: Path, key: str) -> DumpTree:
         for rank, rank_dir in _ranks(root, strays):
             _add(directories, Place(0, rank), rank_dir)
     if not directories:
-        if packed := _packed(root):
+        if packed := packed_dump(root):
             raise BuildError(f"{key} {packed} is packed; unpack it, and what lies beside it.")
         raise BuildError(
             f"{key} {root} holds no dump; give a directory with dump.json in it, "
@@ -100,14 +100,14 @@ def _below(root: Path, key: str) -> DumpTree:
     return DumpTree(str(root), found, [str(path.relative_to(root)) for path in strays], False)
 
 
-def _packed(root: Path) -> Path | None:
+def packed_dump(root: Path) -> Path | None:
     """A dump that somebody has packed, below ``root`` or its ranks and steps."""
     found = (one for below in ("", "*/", "*/*/") for one in root.glob(f"{below}dump.json.*"))
     return next((one for one in found if one.suffix in _PACKED), None)
 
 
 def _ranks(directory: Path, strays: list[Path]) -> list[tuple[int, Path]]:
-    if _is_dump(directory):
+    if is_dump(directory):
         return [(0, directory)]
     ranks = _numbered(directory, _RANK)
     if not ranks:
@@ -130,8 +130,16 @@ def _entries(directory: Path) -> list[Path]:
     return sorted(directory.iterdir())
 
 
-def _is_dump(directory: Path) -> bool:
+def is_dump(directory: Path) -> bool:
+    """Whether it is the directory of one rank."""
     return any((directory / name).exists() for name in _DUMP_FILES)
+
+
+def parts_of_dump(directory: Path) -> Iterator[Path]:
+    """The steps, ranks or processes in it, by their names."""
+    for entry in _entries(directory) if directory.is_dir() else ():
+        if any(kind.match(entry.name) for kind in (_STEP, _RANK, _PROCESS)) and entry.is_dir():
+            yield entry
 
 
 def _numbered(directory: Path, pattern: re.Pattern[str]) -> list[tuple[int, Path]]:

@@ -1,0 +1,29 @@
+"""The dumps of a build that are given as folders, in place of a compare.json."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msprobe_builder.base.errors import UsageError
+from msprobe_builder.dump.below import dump_below
+from msprobe_builder.pipeline.config import BuildConfig
+
+
+def folders_config(folders: Sequence[Path]) -> BuildConfig:
+    """The build of one folder alone, or of the run under debug and then its reference.
+
+    UsageError for a folder without one dump, for the same dump twice, and for more than two.
+    """
+    if len(folders) > 2:
+        raise UsageError(
+            f"{len(folders)} folders were given; give the run under debug and then its "
+            "reference, or one run alone."
+        )
+    found = [dump_below(folder) for folder in folders]
+    if len(found) > 1 and found[0].samefile(found[1]):
+        raise UsageError(
+            f"{folders[0]} and {folders[1]} are the same dump, {found[0].resolve()}; give another "
+            "run as reference, or one folder alone."
+        )
+    return BuildConfig(*found, print_compare_log=False)
