@@ -26,4 +26,4 @@ def folders_config(folders: Sequence[Path]) -> BuildConfig:
             f"{folders[0]} and {folders[1]} are the same dump, {found[0].resolve()}; give another "
             "run as reference, or one folder alone."
         )
-    return BuildConfig(*found, print_compare_log=False)
+    return BuildConfig(found[0], found[1] if found[1:] else None, print_compare_log=False)

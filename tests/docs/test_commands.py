@@ -48,11 +48,13 @@ def test_the_way_from_dumps_to_tensorboard_is_as_the_readme_says(
     (tmp_path / "compare.json").write_text(compare, encoding="utf-8")
 
     commands = [shlex.split(command) for command in shell_commands(text)]
-    [build] = [command for command in commands if command[0] == "msprobe-build"]
-    installed = Path(sys.executable).with_name(build[0])
-    subprocess.run([installed, *build[1:]], cwd=tmp_path, check=True)
-    [database] = (tmp_path / "out").iterdir()
-    assert re.fullmatch(r"compare_\d{14}\.vis\.db", database.name)
+    builds = [command for command in commands if command[0] == "msprobe-build"]
+    assert [words[1] for words in builds] == ["npu_dump", "-i"]
+    for program, *words in builds:
+        subprocess.run([Path(sys.executable).with_name(program), *words], cwd=tmp_path, check=True)
+    databases = list((tmp_path / "out").iterdir())
+    assert len(databases) == len(builds)
+    assert all(re.fullmatch(r"compare_\d{14}(_\d)?\.vis\.db", one.name) for one in databases)
 
     servers = [command[1:] for command in commands if command[0] == "tensorboard"]
     assert servers

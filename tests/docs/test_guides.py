@@ -149,7 +149,7 @@ def parser_for(words: list[str]) -> tuple[argparse.ArgumentParser, list[str]]:
         return operators_parser(), words[1:]
     with ExitStack() as stack:
         given = translated(words[1:], stack)
-    word = given[0] if not given[0].startswith("-") else None
+    word = given[0] if given[0] in command_words() else None  # else options or folders
     return parser_of(find_command(word), word or ""), given[word is not None :]
 
 

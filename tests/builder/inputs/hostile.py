@@ -239,8 +239,8 @@ _CASES = [
     Case("bench nodes without a partner", "Alone     3 bench nodes have no partner", 0,
          both(write("bench/construct.json", json.dumps({NAME: None, "Torch.add.0.forward": None}))),
          ("--exact",)),
-    Case("everybody may look", "with --bind_all from other machines; whoever reaches the port may look", 0,
-         options=LOUD),
+    Case("everybody may look", "with --bind_all from other machines; whoever reaches the port",
+         0, options=LOUD),
     # Half characters where text is stored.
     *(Case(f"half a character in {key}", "", 0,
            in_dumps(f'"{key}": {json.dumps(value)}', f'"{key}": {SURROGATE}'))
