@@ -182,14 +182,14 @@ def test_open_serves_the_result_until_it_is_stopped() -> None:
     with subprocess.Popen(
         [*command, "bad", "good", "-o", "out", "--open"], stdout=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout is not None
-        address = None
-        for line in process.stdout:
-            if found := re.match(r"Open +(http://\S+)#graph_ascend$", line):
-                address = found[1]
-                break
-        assert address is not None
-        with urllib.request.urlopen(f"{address}data/plugin/graph_ascend/catalog") as answer:
-            assert next(Path("out").iterdir()).name.encode() in answer.read()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        try:
+            assert process.stdout is not None
+            said = iter(process.stdout.readline, "")
+            addresses = (re.match(r"Open +(http://\S+)#graph_ascend$", line) for line in said)
+            address = next(filter(None, addresses))[1]
+            with urllib.request.urlopen(f"{address}data/plugin/graph_ascend/catalog") as answer:
+                assert next(Path("out").iterdir()).name.encode() in answer.read()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
