@@ -89,10 +89,19 @@ FUZZ_SECONDS ?= 60
 fuzz: $(VENV)/.dev ## fuzz every reader, guided by coverage (FUZZ_SECONDS=60 each); keeps what it learns
 	@$(PY) -c 'import atheris' 2>/dev/null || $(PIP) install atheris
 	@mkdir -p out/fuzz
-	@for target in dump construct stack config mapping matches database reference; do \
+	@for target in $$($(PY) -m tests.fuzz.run); do \
 		$(PY) -m tests.fuzz.run $$target -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=2000 \
 			-artifact_prefix=out/fuzz/$$target- -print_final_stats=1 || exit 1; \
 	done
+
+.PHONY: kill
+kill: $(VENV)/.dev ## kill every command that writes, and the viewer, at 200 moments each
+	$(PYTEST) tests/reliability -m slow -k kill
+
+MUTATIONS ?= 20000
+.PHONY: mutate
+mutate: $(VENV)/.dev ## run commands on real files with other values in them (MUTATIONS=20000 of each kind)
+	@for kind in dump database checkpoint distributed call; do $(PY) -m tests.fuzz.mutated $$kind $(MUTATIONS) || exit 1; done
 
 .PHONY: test-python
 test-python: build $(VENV)/.dev ## the Python tests that need no browser

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from msprobe_collector.configuration.checker import ConfigChecker
     from msprobe_collector.debugger import PrecisionDebugger
     from msprobe_collector.seed import seed_all
+    from msprobe_collector.single_save import SingleSave
 
-__all__ = ["CollectorError", "ConfigChecker", "PrecisionDebugger", "seed_all"]
+__all__ = ["CollectorError", "ConfigChecker", "PrecisionDebugger", "SingleSave", "seed_all"]
 
 
 def __getattr__(name: str) -> Any:
@@ -28,6 +29,10 @@ def __getattr__(name: str) -> Any:
         from msprobe_collector.configuration.checker import ConfigChecker
 
         return ConfigChecker
+    if name == "SingleSave":
+        from msprobe_collector.single_save import SingleSave
+
+        return SingleSave
     if name == "seed_all":
         from msprobe_collector.seed import seed_all
 
