@@ -14,9 +14,10 @@ from msprobe_collector.errors import CollectorError
 if TYPE_CHECKING:
     from msprobe_collector.configuration.checker import ConfigChecker
     from msprobe_collector.debugger import PrecisionDebugger
+    from msprobe_collector.run.follow import record_training
     from msprobe_collector.seed import seed_all
 
-__all__ = ["CollectorError", "ConfigChecker", "PrecisionDebugger", "seed_all"]
+__all__ = ["CollectorError", "ConfigChecker", "PrecisionDebugger", "record_training", "seed_all"]
 
 
 def __getattr__(name: str) -> Any:
@@ -28,6 +29,10 @@ def __getattr__(name: str) -> Any:
         from msprobe_collector.configuration.checker import ConfigChecker
 
         return ConfigChecker
+    if name == "record_training":
+        from msprobe_collector.run.follow import record_training
+
+        return record_training
     if name == "seed_all":
         from msprobe_collector.seed import seed_all
 

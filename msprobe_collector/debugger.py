@@ -137,6 +137,11 @@ class PrecisionDebugger(Debugger):
 
     # -- recording ----------------------------------------------------------------------------
 
+    @property
+    def records_now(self) -> bool:
+        """Whether what is called now is recorded."""
+        return self._recording
+
     def _begin_recording(
         self,
         model: nn.Module | Sequence[nn.Module] | None,

@@ -84,6 +84,7 @@ PARTS_MAY_IMPORT = {
         "intercept": "record",
         "monitor": "config optimizers record",
         "mindspore": "config intercept record write",
+        "run": "config intercept",
     },
     "tb_graph_ascend": {
         "generated": "",
