@@ -20,6 +20,7 @@ import pytest
 from msprobe_builder.command.documented import translated
 from msprobe_builder.command.frame import parser_of
 from msprobe_builder.command.main import COMMANDS, OTHERS, find_command
+from msprobe_collector.run.options import parser as run_parser
 from msprobe_operators.command import _parser as operators_parser
 from tests.conftest import REPOSITORY
 
@@ -138,7 +139,7 @@ def programs(text: str) -> Iterator[list[str]]:
         for line in fence[0].splitlines()[1:]:
             for command in re.split(r"&&|\||&$|#", line):
                 plain = re.sub(r"[\[\]]", "", command.strip().removeprefix("exec "))
-                if plain.startswith(("msprobe-build", "msprobe-operators")):
+                if plain.partition(" ")[0] in {"msprobe-build", "msprobe-operators", "msprobe-run"}:
                     yield shlex.split(plain)
 
 
@@ -146,6 +147,8 @@ def parser_for(words: list[str]) -> tuple[argparse.ArgumentParser, list[str]]:
     """Who reads these words, and what is given to it."""
     if words[0] == "msprobe-operators":
         return operators_parser(), words[1:]
+    if words[0] == "msprobe-run":
+        return run_parser(), words[1:]
     given = translated(words[1:])
     word = given[0] if not given[0].startswith("-") else None
     return parser_of(find_command(word), word or ""), given[word is not None :]
@@ -178,8 +181,8 @@ def command_words() -> set[str]:
 @pytest.fixture(scope="module")
 def known_options() -> set[str]:
     parsers = [parser_of(find_command(word), word) for word in command_words()]
-    parsers += [parser_of(find_command(None), ""), operators_parser()]
-    of_others = {"--logdir", "--path_prefix", "--bind_all", "--port", "--fault"}
+    parsers += [parser_of(find_command(None), ""), operators_parser(), run_parser()]
+    of_others = {"--", "--logdir", "--path_prefix", "--bind_all", "--port", "--fault"}
     return of_others.union(*(options_of(one) for one in parsers))
 
 

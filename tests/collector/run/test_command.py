@@ -27,6 +27,7 @@ torch.manual_seed(1)
 model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
 if "RANK" in os.environ:
     torch.distributed.init_process_group("gloo")
+    mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,), mesh_dim_names=("dp",))
     model = nn.parallel.DistributedDataParallel(model)
 if "--compiled" in sys.argv:
     model = torch.compile(model, backend="eager", fullgraph=True)
@@ -72,7 +73,7 @@ def test_a_shell_script_is_run_as_it_is(here: Path) -> None:
 
 def test_each_rank_that_is_chosen_is_recorded(here: Path) -> None:
     launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
-    words = ("--ranks", "1", "--stop-after", "--", sys.executable, *launcher, "train.py")
+    words = ("--ranks", "dp=1", "--stop-after", "--", sys.executable, *launcher, "train.py")
     answer = recorded("-o", "dump", *words)
     assert answer.returncode == 90, answer.stderr
     assert "sum" not in answer.stdout  # the training was ended
