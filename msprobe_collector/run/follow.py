@@ -173,7 +173,6 @@ class Follower:
         self._records = stands_at(self._settings.coordinates)
         self._debugger = debugger = self._make()
         self._note.trains, self._note.rank = True, rank
-        self._note.dump = str(debugger.config.dump_path)
         self._write_note()
         ranks = debugger.config.rank
         if rank is not None and rank != (ranks[0] if ranks else 0):
@@ -185,6 +184,7 @@ class Follower:
         if debugger.records_now and not self._is_noted:
             self._is_noted = True
             self._note.recorded += 1
+            self._note.dump = str(debugger.config.dump_path)
             self._write_note()
 
     # -- the optimizers -----------------------------------------------------------------------
