@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "msprobe_operators": "msprobe_builder",
     "msprobe_collector": "msprobe_builder msprobe_checks",
     "tb_graph_ascend": "msprobe_builder",
+    "msprobe_bisect": "msprobe_builder msprobe_collector msprobe_operators",
 }
 PACKAGES = list(MAY_IMPORT)
 LONGEST_MODULE = 400
@@ -84,8 +85,9 @@ PARTS_MAY_IMPORT = {
         "intercept": "record",
         "monitor": "config optimizers record",
         "mindspore": "config intercept record write",
-        "run": "config intercept",
+        "run": "config intercept record write",
     },
+    "msprobe_bisect": {},
     "tb_graph_ascend": {
         "generated": "",
         "files": "",

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.run.notes import Note, read_notes
@@ -48,18 +49,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"It cannot be run: {error.strerror or error}.", EXIT_CANNOT_RUN)
 
 
-def run_recorded(request: Request) -> int:
+def run_recorded(request: Request, said: IO[str] | None = None) -> int:
     """Run the command of a request and say what was recorded; its exit status.
 
-    OSError if it cannot be started.
+    ``said`` takes what it prints and what is said of it. OSError if it cannot be started.
     """
     with tempfile.TemporaryDirectory(prefix="msprobe_run_") as name:
         folder = Path(name)
         path = request.settings.write(folder, request.config)
-        status = _run(request.command, environment(path, request.settings.seed))
+        status = _run(request.command, environment(path, request.settings.seed), said)
         notes = list(read_notes(folder))
     for sentence in told(notes, request):
-        print(f"{PROGRAM}: {sentence}", file=sys.stderr)
+        print(f"{PROGRAM}: {sentence}", file=said or sys.stderr)
     return EXIT_STOPPED if not status and any(note.stopped for note in notes) else status
 
 
@@ -74,8 +75,8 @@ def environment(settings: Path, seed: int | None) -> dict[str, str]:
     return found
 
 
-def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    process = subprocess.Popen(command, env=environment)
+def _run(command: Sequence[str], environment: Mapping[str, str], said: IO[str] | None) -> int:
+    process = subprocess.Popen(command, env=environment, stdout=said, stderr=said)
     with _passing_signals_on(process):
         while True:
             try:
@@ -115,8 +116,10 @@ def told(notes: Sequence[Note], request: Request) -> Iterator[str]:
             " in training mode with gradients."
         )
     recording = [note for note in training if note.recorded]
-    if training and not recording:
+    if training and not recording and not request.settings.trace:
         yield "Nothing was recorded: no process reached a step that --steps and --ranks select."
+    elif request.settings.trace:
+        yield f"Steps of {len(training)} ranks: {request.config['dump_path']}"
     elif recording and not request.settings.estimate:
         steps = max(note.recorded for note in recording)
         ranks = len({note.rank for note in recording})

@@ -11,6 +11,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from msprobe_collector.config.settings import read_file
 from msprobe_collector.debugger import PrecisionDebugger
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.intercept.redirect import Redirect
@@ -33,6 +35,7 @@ from msprobe_collector.run.cycle import Cycle
 from msprobe_collector.run.notes import Note
 from msprobe_collector.run.outermost import describe_models, is_trained, models_around
 from msprobe_collector.run.settings import CONFIG, Settings
+from msprobe_collector.run.trace import Trace
 from msprobe_collector.seed import seed_all
 from msprobe_collector.signals import pass_on_if_of_signal
 
@@ -49,9 +52,12 @@ def follow_as_told(path: str) -> None:
     def make() -> PrecisionDebugger:
         return PrecisionDebugger(folder / CONFIG, estimate=settings.estimate)
 
+    trace: Callable[[], Trace] | None = None
+    if settings.trace:
+        trace = partial(Trace, Path(read_file(folder / CONFIG)["dump_path"]))
     if settings.seed is not None:
         seed_all(settings.seed, settings.deterministic)
-    Follower(make, settings, folder).install()
+    Follower(make, settings, folder, trace).install()
 
 
 def record_training(
@@ -88,9 +94,15 @@ class Follower:
         make: Callable[[], PrecisionDebugger],
         settings: Settings | None = None,
         folder: Path | None = None,
+        make_trace: Callable[[], Trace] | None = None,
     ) -> None:
-        """``make`` is asked when there is a model; ``folder`` takes notes for msprobe-run."""
+        """``make`` is asked when there is a model; ``folder`` takes notes for msprobe-run.
+
+        With ``make_trace`` steps are traced, and no call is recorded.
+        """
         self._make = make
+        self._make_trace = make_trace
+        self._trace: Trace | None = None
         self._settings = settings or Settings()
         self._folder = folder
         self._note = Note(" ".join(sys.argv)[:200] or sys.executable)
@@ -100,6 +112,7 @@ class Follower:
         self._records = True  # by this rank's coordinates
         self._step = 0
         self._is_noted = False  # that this step is recorded
+        self._traced = False  # the call that runs is
         self._failed = False
         call: Any = nn.Module._wrapped_call_impl
         step: Any = torch.amp.GradScaler.step
@@ -129,6 +142,9 @@ class Follower:
         if self._debugger is not None:
             self._debugger.close()
             self._debugger = None
+        if self._trace is not None:
+            self._trace.close()
+            self._trace = None
 
     def _write_note(self) -> None:
         if self._folder is not None:
@@ -138,15 +154,19 @@ class Follower:
 
     def _call(self, original: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
         """The call of an outermost module; those inside it are none of ours."""
-        self._guarded(lambda: self._enter(module))
+        self._traced = False
+        self._guarded(lambda: self._enter(module, args, kwargs))
         self._calls.remove()
         try:
-            return original(module, *args, **kwargs)
+            result = original(module, *args, **kwargs)
+            if self._trace is not None and self._traced:
+                self._guarded(partial(self._trace.returned, result))
+            return result
         finally:
             if self._handles:
                 self._calls.install()
 
-    def _enter(self, module: nn.Module) -> None:
+    def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not is_trained(module):
             return
         debugger = self._debugger
@@ -157,7 +177,10 @@ class Follower:
             _log.info("Another model is called: %s.", describe_models(self._models[-1:]))
         if self._cycle.is_over():
             self._end_step(debugger)
-        if self._records:
+        if self._trace is not None:
+            self._traced = True
+            self._trace.called(self._models, args, kwargs)
+        elif self._records:
             debugger.start(self._models[0] if len(self._models) == 1 else self._models)
             self._say_that_it_records(debugger)
 
@@ -172,6 +195,8 @@ class Follower:
         speak_up()
         self._records = stands_at(self._settings.coordinates)
         self._debugger = debugger = self._make()
+        if self._make_trace is not None and self._is_chosen(debugger, rank):
+            self._trace = self._make_trace()
         self._note.trains, self._note.rank = True, rank
         self._write_note()
         ranks = debugger.config.rank
@@ -179,6 +204,10 @@ class Follower:
             _log.setLevel(logging.WARNING)  # one of them speaks for all
         _log.info("The model is %s.", describe_models(self._models))
         return debugger
+
+    def _is_chosen(self, debugger: PrecisionDebugger, rank: int | None) -> bool:
+        ranks = debugger.config.rank
+        return self._records and (not ranks or (rank or 0) in ranks)
 
     def _say_that_it_records(self, debugger: PrecisionDebugger) -> None:
         if debugger.records_now and not self._is_noted:
@@ -195,27 +224,33 @@ class Follower:
             self._seen[optimizer] = optimizer.register_step_pre_hook(self._before_step)
 
     def _before_step(
-        self, _optimizer: Optimizer, args: Sequence[Any], kwargs: dict[str, Any]
+        self, optimizer: Optimizer, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> tuple[Any, dict[str, Any]] | None:
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         if torch._C._current_graph_task_id() != -1:
             return None
         if not callable(closure):
             self._stop()
+            self._trace_step(optimizer)
             return None
         # The model is called inside: only what the closure does is recorded.
-        recorded = self._recorded(closure)
+        recorded = self._recorded(closure, optimizer)
         if "closure" in kwargs:
             return args, {**kwargs, "closure": recorded}
         return (args[0], recorded, *args[2:]), kwargs
 
-    def _recorded(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+    def _recorded(self, closure: Callable[[], Any], optimizer: Optimizer) -> Callable[[], Any]:
         def run() -> Any:
             result = closure()
             self._stop()
+            self._trace_step(optimizer)
             return result
 
         return run
+
+    def _trace_step(self, optimizer: Optimizer) -> None:
+        if self._trace is not None:
+            self._guarded(partial(self._trace.stepping, optimizer))
 
     def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
         self._guarded(lambda: self._count(optimizer))
@@ -236,6 +271,8 @@ class Follower:
         in_backward = torch._C._current_graph_task_id() != -1
         if in_backward and not self._cycle.has_begun:
             torch.autograd.Variable._execution_engine.queue_callback(self._stop)
+        if self._trace is not None:
+            self._trace.stepped(optimizer)
         known = len(self._cycle.names)
         self._cycle.stepped(optimizer, in_backward)
         if len(self._cycle.names) > known:
@@ -251,6 +288,8 @@ class Follower:
     def _end_step(self, debugger: PrecisionDebugger) -> None:
         self._cycle.begin()
         debugger.step()
+        if self._trace is not None:
+            self._trace.step()
         self._is_noted = False
         if self._settings.stop_after and self._step == self._settings.last_step:
             self._end_training(debugger)
@@ -259,6 +298,8 @@ class Follower:
     def _end_training(self, debugger: PrecisionDebugger) -> None:
         """At once: what the training does when it is left, such as saving, is not wanted."""
         debugger.close()
+        if self._trace is not None:
+            self._trace.close()
         self._note.stopped = True
         self._write_note()
         _wait_for_others()

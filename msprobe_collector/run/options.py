@@ -69,6 +69,7 @@ def parser() -> argparse.ArgumentParser:
     add("--deterministic", action="store_true", help="with --seed: ask for deterministic kernels")
     add("--stop-after", action="store_true", help="end the training behind the last step")
     add("--estimate", action="store_true", help="write nothing, say how much it would be")
+    add("--trace", action="store_true", help="one line for each step instead of its calls")
     add("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="behind --")
     return found
 
@@ -101,6 +102,7 @@ def request_of(options: argparse.Namespace) -> Request:
         deterministic=options.deterministic,
         stop_after=options.stop_after,
         estimate=options.estimate,
+        trace=options.trace,
     )
     return Request(command, {**config, "dump_path": str(checked.dump_path.absolute())}, settings)
 

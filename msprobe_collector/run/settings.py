@@ -23,6 +23,7 @@ class Settings:
     deterministic: bool = False
     stop_after: bool = False  # end the training behind the last step to record
     estimate: bool = False
+    trace: bool = False  # one line for each step instead of a dump
 
     def write(self, folder: Path, config: Mapping[str, Any]) -> Path:
         """Into files of ``folder``, which also takes the notes of the processes.

@@ -15,6 +15,7 @@ from msprobe_builder.dump.argument_gradients import by_argument
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.wording import tell
 from msprobe_operators.call.arguments import map_tensors
+from msprobe_operators.dump.autocast import as_computed, computed_in, rounded
 from msprobe_operators.dump.calls import RecordedCall, function_of
 from msprobe_operators.dump.gradients import is_one_step, recorded_gradients, tells_all
 from msprobe_operators.dump.operands import CannotRebuildError, Operands, Source, operands, rebuild
@@ -104,12 +105,14 @@ def _rows(
     call: RecordedCall, function: Function, given: Operands, options: CheckOptions
 ) -> Iterator[CheckRow]:
     device = torch.device(options.device)
-    here = run_call(function, given.args, given.kwargs, device=device)
+    narrow = computed_in(call, given)
+    as_there = as_computed(function, narrow, device)
+    here = run_call(as_there, given.args, given.kwargs, device=device)
     into, is_recorded = gradients_of_results(call, here, options.source)
     wants_backward = into is not None and call.backward is not None
     if wants_backward:
-        here = run_call(function, given.args, given.kwargs, device=device, into=into)
-    wide = options.reference == "float64" or options.device == "cpu"
+        here = run_call(as_there, given.args, given.kwargs, device=device, into=into)
+    wide = options.reference == "float64" or options.device == "cpu" or narrow is not None
     there = _reference(function, given, wide, into if wants_backward else None)
     kind = "real" if given.is_real else "made up"
 
@@ -153,6 +156,7 @@ def _rows(
         )
         if stored is not None:
             compared, gradients = "recorded", stored
+    gradients = rounded(gradients, narrow)
     pairs = [
         (one, other)
         for one, other in zip(gradients, there.gradients, strict=True)

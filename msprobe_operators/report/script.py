@@ -79,8 +79,9 @@ def script(call: SavedCall, file: str, device: str = "cpu") -> str:
     Small operands are written into it; larger ones are read from ``file``, the saved call.
     """
     tensors: list[Tensor] = []
-    args = _source(list(call.args), tensors)
-    kwargs = "{" + ", ".join(f"{k!r}: {_source(v, tensors)}" for k, v in call.kwargs.items()) + "}"
+    args = argument_source(list(call.args), tensors)
+    named = (f"{key!r}: {argument_source(one, tensors)}" for key, one in call.kwargs.items())
+    kwargs = "{" + ", ".join(named) + "}"
     is_small = all(tensor.numel() <= _MOST_ELEMENTS for tensor in tensors)
     if is_small:
         rows = [f"        place({_literal(tensor)})," for tensor in tensors]
@@ -116,13 +117,13 @@ _LOAD = """    saved = torch.load({file!r}, map_location="cpu", weights_only=Tru
     tensors = [place(t) for t in inside([saved["args"], saved["kwargs"]])]"""
 
 
-def _source(value: Any, tensors: list[Tensor]) -> str:
+def argument_source(value: Any, tensors: list[Tensor]) -> str:
     """An argument as Python source; tensors become places in the list ``tensors``."""
     if isinstance(value, Tensor):
         tensors.append(value)
         return f"tensors[{len(tensors) - 1}]"
     if isinstance(value, (list, tuple)):
-        items = ", ".join(_source(item, tensors) for item in value)
+        items = ", ".join(argument_source(item, tensors) for item in value)
         if isinstance(value, tuple):
             return f"({items},)" if value else "()"
         return f"[{items}]"

@@ -1,0 +1,153 @@
+"""The command ``msprobe-bisect``: two commands, one proven call."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.version import __version__
+
+PROGRAM = "msprobe-bisect"
+EXIT_OK = 0
+EXIT_CANNOT = 1
+EXIT_USAGE = 2
+EXIT_UNDECIDED = 3
+EXIT_FAULT = 4
+EXIT_SPENT = 5
+_STEPS = 4
+
+_EPILOG = f"""\
+exit status:
+  {EXIT_OK}  no fault was found
+  {EXIT_CANNOT}  it cannot be done
+  {EXIT_USAGE}  wrong usage
+  {EXIT_UNDECIDED}  something differs, nothing is proven
+  {EXIT_FAULT}  a fault was found
+  {EXIT_SPENT}  --runs or --minutes are spent; the same command goes on from there
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit status."""
+    options = parser().parse_args(arguments)
+    try:
+        return _search(options)
+    except UsageError as error:
+        return _fail(str(error), EXIT_USAGE)
+    except BuildError as error:
+        from msprobe_bisect.runs import SpentError
+
+        return _fail(str(error), EXIT_SPENT if isinstance(error, SpentError) else EXIT_CANNOT)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"Cannot read or write {where}{error.strerror or error}.", EXIT_CANNOT)
+    except KeyboardInterrupt:
+        return _fail("Stopped; the same command goes on from here.", EXIT_CANNOT)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Of the options."""
+    found = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description="Find the call in which two trainings part first, and prove it.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    found.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    add = found.add_argument
+    add("--npu", metavar="COMMAND", required=True, help="what runs the training under debug")
+    add("--bench", metavar="COMMAND", required=True, help="what runs the reference")
+    add("-o", "--output", metavar="DIR", type=Path, required=True, help="folder of the search")
+    add("--steps", type=_positive, default=_STEPS, metavar="N", help="steps to look at (default 4)")
+    add("--seed", type=_seed, metavar="N", help="seed both runs alike")
+    add("--runs", type=_positive, metavar="N", help="runs that may be spent by this call")
+    add("--minutes", type=_minutes, metavar="N", help="minutes that may be spent by this call")
+    return found
+
+
+def _search(options: argparse.Namespace) -> int:
+    from msprobe_bisect.journal import open_journal
+    from msprobe_bisect.proof import Proof
+    from msprobe_bisect.reproduce import write_reproduction
+    from msprobe_bisect.runs import Budget, Runner
+    from msprobe_bisect.stages import search
+    from msprobe_builder.export.report import write_report
+    from msprobe_operators.dump.operands import CannotRebuildError
+
+    for name in ("npu", "bench"):
+        command = getattr(options, name)
+        try:
+            if not shlex.split(command):
+                raise UsageError(f"--{name} is empty; give the command that trains.")
+        except ValueError as error:
+            raise UsageError(f"--{name} cannot be read: {error}: {command}") from error
+    folder: Path = options.output
+    journal = open_journal(folder, {"npu": options.npu, "bench": options.bench})
+    seconds = None if options.minutes is None else 60 * options.minutes
+    budget = Budget(options.runs, seconds, time.monotonic())
+    found = search(Runner(journal, budget, _say, options.seed), options.steps, _say)
+    result = {
+        "conclusion": found.conclusion,
+        "sentence": found.sentence,
+        "step": found.step,
+        "culprit": found.culprit,
+        "cause": found.cause,
+        "proof": None if found.proven is None else found.proven.proof.value,
+        "database": None if found.database is None else found.database.name,
+        "remarks": list(found.remarks),
+    }
+    (folder / "result.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+    if found.database is not None:
+        report = folder / "report.html"
+        report.unlink(missing_ok=True)
+        write_report(found.database, report, 20)
+    wrong = (Proof.OPERATOR, Proof.REFERENCE, Proof.BOTH)
+    if found.proven is not None and found.proven.proof in wrong:
+        path = folder / "reproduce.py"
+        try:
+            write_reproduction(found.proven, path)
+            _say(f"{path} shows it with torch alone.")
+        except CannotRebuildError as error:
+            _say(f"There is no reproduction: {error}")
+    for remark in found.remarks:
+        print(remark)
+    print(f"{found.conclusion}: {found.sentence}")
+    return {"clean": EXIT_OK, "fault": EXIT_FAULT}.get(found.conclusion, EXIT_UNDECIDED)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= 10**6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 2**32 - 1")
+    return int(text)
+
+
+def _minutes(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 10**6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes")
+    return value
+
+
+def _say(text: str) -> None:
+    print(f"{PROGRAM}: {text}", file=sys.stderr, flush=True)
+
+
+def _fail(text: str, status: int) -> int:
+    _say(text)
+    return status
