@@ -23,7 +23,7 @@ _HALVES = {str(one): one for one in (torch.float16, torch.bfloat16)}
 
 def computed_in(call: RecordedCall, given: Operands) -> torch.dtype | None:
     """The half precision in which autocast had a call computed; None where it had not."""
-    if operator_of(call.name.rpartition(".")[0]).kind is Kind.CAST:
+    if is_cast(call.name):
         return None
     asked = (*given.args, *given.kwargs.values())
     if any(isinstance(one, torch.dtype) for one in asked):
@@ -35,6 +35,11 @@ def computed_in(call: RecordedCall, given: Operands) -> torch.dtype | None:
     if len(found) != 1 or all(one.itemsize <= 2 for one in floating):
         return None
     return found.pop()
+
+
+def is_cast(name: str) -> bool:
+    """Whether the call ``name`` asks for another type itself."""
+    return operator_of(name.rpartition(".")[0]).kind is Kind.CAST
 
 
 def as_computed(

@@ -88,7 +88,7 @@ def test_the_verdict_in_the_readme_is_that_of_the_demo(readme: str, demo_databas
     assert told.startswith(shown)
 
 
-OURS = {"msprobe-build", "msprobe-operators", "msprobe-run"}
+OURS = {"msprobe-bisect", "msprobe-build", "msprobe-operators", "msprobe-run"}
 
 
 @functools.cache
