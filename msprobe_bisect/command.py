@@ -9,9 +9,13 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.version import __version__
+
+if TYPE_CHECKING:
+    from msprobe_bisect.journal import Journal
 
 PROGRAM = "msprobe-bisect"
 EXIT_OK = 0
@@ -20,6 +24,7 @@ EXIT_USAGE = 2
 EXIT_UNDECIDED = 3
 EXIT_FAULT = 4
 EXIT_SPENT = 5
+EXIT_PLANNED = 6
 _STEPS = 4
 
 _EPILOG = f"""\
@@ -29,6 +34,7 @@ exit status:
   {EXIT_USAGE}  wrong usage
   {EXIT_UNDECIDED}  something differs, nothing is proven
   {EXIT_FAULT}  a fault was found
+  {EXIT_PLANNED}  --plan: what to run where is printed
   {EXIT_SPENT}  --runs or --minutes are spent; the same command goes on from there
 """
 
@@ -62,37 +68,68 @@ def parser() -> argparse.ArgumentParser:
     )
     found.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     add = found.add_argument
-    add("--npu", metavar="COMMAND", required=True, help="what runs the training under debug")
-    add("--bench", metavar="COMMAND", required=True, help="what runs the reference")
-    add("-o", "--output", metavar="DIR", type=Path, required=True, help="folder of the search")
+    add("--npu", metavar="COMMAND", help="what runs the training under debug")
+    add("--bench", metavar="COMMAND", help="what runs the reference")
+    add("-o", "--output", metavar="DIR", type=Path, help="folder of the search")
     add("--steps", type=_positive, default=_STEPS, metavar="N", help="steps to look at (default 4)")
     add("--seed", type=_seed, metavar="N", help="seed both runs alike")
     add("--runs", type=_positive, metavar="N", help="runs that may be spent by this call")
     add("--minutes", type=_minutes, metavar="N", help="minutes that may be spent by this call")
+    add("--plan", action="store_true", help="run nothing, say what to run where")
+    add("--continue", dest="going_on", metavar="DIR", type=Path, help="go on with a planned search")
+    add("--npu-dump", metavar="DIR", type=Path, help="what the plan has recorded there")
+    add("--bench-dump", metavar="DIR", type=Path, help="the same of the reference")
     return found
 
 
-def _search(options: argparse.Namespace) -> int:
+def _journal(options: argparse.Namespace) -> Journal:
+    """The journal of the search that the options ask for; UsageError with one sentence."""
     from msprobe_bisect.journal import open_journal
+
+    given = {"npu": options.npu, "bench": options.bench}
+    if options.going_on is not None:
+        if options.output is not None or any(one is not None for one in given.values()):
+            raise UsageError("--continue knows the search; leave --npu, --bench and -o out.")
+        journal = open_journal(options.going_on, None)
+        for side, dump in (("npu", options.npu_dump), ("bench", options.bench_dump)):
+            if dump is None or not dump.is_dir():
+                raise UsageError(f"--{side}-dump is {dump}; give the folder that was recorded.")
+            if not journal.pending:
+                raise UsageError(f"{journal.folder} waits for no run; begin it with --plan.")
+            journal.note(journal.pending, side, dump.absolute())
+        return journal
+    if options.npu_dump is not None or options.bench_dump is not None:
+        raise UsageError("--npu-dump and --bench-dump go with --continue DIR.")
+    for name, command in given.items():
+        try:
+            if not shlex.split(command or ""):
+                raise UsageError(f"--{name} is empty; give the command that trains.")
+        except ValueError as error:
+            raise UsageError(f"--{name} cannot be read: {error}: {command}") from error
+    if options.output is None:
+        raise UsageError("-o is missing; give a folder for the search.")
+    return open_journal(options.output, given)
+
+
+def _search(options: argparse.Namespace) -> int:
     from msprobe_bisect.proof import Proof
     from msprobe_bisect.reproduce import write_reproduction
-    from msprobe_bisect.runs import Budget, Runner
+    from msprobe_bisect.runs import Budget, PlannedError, Runner
     from msprobe_bisect.stages import search
     from msprobe_builder.export.report import write_report
     from msprobe_operators.dump.operands import CannotRebuildError
 
-    for name in ("npu", "bench"):
-        command = getattr(options, name)
-        try:
-            if not shlex.split(command):
-                raise UsageError(f"--{name} is empty; give the command that trains.")
-        except ValueError as error:
-            raise UsageError(f"--{name} cannot be read: {error}: {command}") from error
-    folder: Path = options.output
-    journal = open_journal(folder, {"npu": options.npu, "bench": options.bench})
+    journal = _journal(options)
+    folder = journal.folder
+    plans = options.plan or options.going_on is not None
     seconds = None if options.minutes is None else 60 * options.minutes
     budget = Budget(options.runs, seconds, time.monotonic())
-    found = search(Runner(journal, budget, _say, options.seed), options.steps, _say)
+    runner = Runner(journal, budget, _say, options.seed, plans)
+    try:
+        found = search(runner, options.steps, _say)
+    except PlannedError as planned:
+        print(planned)
+        return EXIT_PLANNED
     result = {
         "conclusion": found.conclusion,
         "sentence": found.sentence,

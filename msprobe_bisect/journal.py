@@ -19,6 +19,7 @@ class Journal:
     folder: Path
     commands: dict[str, str]
     runs: dict[str, str] = field(default_factory=dict)  # "trace/npu": folder of the dump
+    pending: str = ""  # the stage that a plan was written for
 
     def has(self, stage: str, side: str) -> bool:
         return f"{stage}/{side}" in self.runs
@@ -35,7 +36,7 @@ class Journal:
         """Whole or not at all."""
         path = self.folder / _FILE
         draft = path.with_suffix(".writing")
-        content = {"commands": self.commands, "runs": self.runs}
+        content = {"commands": self.commands, "runs": self.runs, "pending": self.pending}
         draft.write_text(json.dumps(content, indent=1), encoding="utf-8")
         draft.replace(path)
 
@@ -58,7 +59,8 @@ def open_journal(folder: Path, commands: dict[str, str] | None) -> Journal:
         return made
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
-        found = Journal(folder, dict(content["commands"]), dict(content["runs"]))
+        pending = str(content.get("pending", ""))
+        found = Journal(folder, dict(content["commands"]), dict(content["runs"]), pending)
     except (ValueError, KeyError, TypeError) as error:
         raise BuildError(f"{path} is damaged ({error}); begin in another folder.") from error
     if commands is not None and commands != found.commands:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 import time
@@ -13,7 +14,7 @@ from typing import Any
 from msprobe_bisect.journal import Journal
 from msprobe_builder.base.errors import BuildError
 from msprobe_collector.run.command import run_recorded
-from msprobe_collector.run.options import EXIT_STOPPED, Request
+from msprobe_collector.run.options import EXIT_STOPPED, Request, plan_of
 from msprobe_collector.run.settings import Settings
 
 SIDES = ("npu", "bench")
@@ -21,6 +22,10 @@ SIDES = ("npu", "bench")
 
 class SpentError(BuildError):
     """What may be spent is spent; what was found stays, and can be gone on with."""
+
+
+class PlannedError(BuildError):
+    """Both runs of a stage have to be made elsewhere; the text says how."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +73,36 @@ class Runner:
     budget: Budget
     say: Callable[[str], None]
     seed: int | None = None
+    plans: bool = False  # runs are made elsewhere
 
     def record(self, stage: Stage) -> dict[str, Path]:
-        """The folder of the dump of each side. BuildError if a run leaves none, SpentError."""
+        """The folder of the dump of each side. BuildError if a run leaves none, SpentError.
+
+        PlannedError where runs are made elsewhere and these are not there.
+        """
+        if self.plans and not all(self.journal.has(stage.name, side) for side in SIDES):
+            raise PlannedError(self._planned(stage))
         for side in SIDES:
             if not self.journal.has(stage.name, side):
                 self.journal.note(stage.name, side, self._run(stage, side))
         return {side: self.journal.dump(stage.name, side) for side in SIDES}
+
+    def _planned(self, stage: Stage) -> str:
+        """Write the plan of a stage; what to do with it, in words."""
+        folder = self.journal.folder / stage.name
+        folder.mkdir(exist_ok=True)
+        path = folder / "plan.json"
+        plan = plan_of(stage.config, stage.trace, self.seed)
+        path.write_text(json.dumps(plan, indent=1), encoding="utf-8")
+        self.journal.pending = stage.name
+        self.journal.write()
+        lines = [f"Record {stage.what} on both machines, with a copy of {path}:"]
+        for side in SIDES:
+            command = self.journal.commands[side]
+            lines.append(f"  msprobe-run --plan plan.json -o {stage.name}_{side} -- {command}")
+        dumps = " ".join(f"--{side}-dump {stage.name}_{side}" for side in SIDES)
+        lines.append(f"  msprobe-bisect --continue {self.journal.folder} {dumps}")
+        return "\n".join(lines)
 
     def _run(self, stage: Stage, side: str) -> Path:
         self.budget.start()

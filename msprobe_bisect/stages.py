@@ -45,9 +45,8 @@ def search(runner: Runner, steps: int, say: Callable[[str], None]) -> Found:
     first = parting(sides["npu"], sides["bench"])
     remarks = (first.remark,) if first.remark else ()
     if first.part is Part.NOTHING:
-        return Found(
-            "clean", f"No fault: {steps} steps are the same to the last bit.", remarks=remarks
-        )
+        same = f"No fault: {first.compared} steps are the same to the last bit."
+        return Found("clean", same, remarks=remarks)
     where = f"Step {first.step}" + (f" of rank {first.rank}" if first.rank else "")
     say(f"{where}: {first.part.value}: {first.what}")
     if first.part not in (Part.VALUES,) and first.is_sure:

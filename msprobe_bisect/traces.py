@@ -45,6 +45,7 @@ class Parting:
     what: str = ""
     is_sure: bool = True
     remark: str = ""  # on random numbers
+    compared: int = 0  # steps, where nothing differs
 
 
 Make: TypeAlias = Callable[[bool, str], Parting]  # whether it is sure, and what differs
@@ -97,7 +98,8 @@ def _of_rank(rank: int, ours: list[dict[str, Any]], theirs: list[dict[str, Any]]
                 return found
             unsure = unsure or found
         before = [one["weights"], other["weights"]]
-    return unsure or Parting(Part.NOTHING, rank=rank, remark=remark)
+    shared = min(len(ours), len(theirs))
+    return unsure or Parting(Part.NOTHING, rank=rank, remark=remark, compared=shared)
 
 
 def _of_step(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,7 @@ def parser() -> argparse.ArgumentParser:
     add("--deterministic", action="store_true", help="with --seed: ask for deterministic kernels")
     add("--stop-after", action="store_true", help="end the training behind the last step")
     add("--estimate", action="store_true", help="write nothing, say how much it would be")
+    add("--plan", metavar="FILE", help="record what a plan of msprobe-bisect asks")
     add("--trace", action="store_true", help="one line for each step instead of its calls")
     add("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="behind --")
     return found
@@ -85,8 +87,9 @@ def request_of(options: argparse.Namespace) -> Request:
         raise CollectorError(
             f"{command[0]} is no option of {PROGRAM}; the command comes behind --."
         )
+    plan = _plan(options)
     ranks, coordinates = _ranks(options.ranks)
-    config = _config(options, ranks)
+    config = _config(options, ranks, plan)
     checked = parse_config(config)
     if checked.task in WHOLE_TRAINING or checked.level == "debug":
         what = "level debug" if checked.level == "debug" else f"task {checked.task}"
@@ -98,17 +101,39 @@ def request_of(options: argparse.Namespace) -> Request:
     settings = Settings(
         last_step=max(checked.step, default=None),
         coordinates=coordinates,
-        seed=_seed(options.seed),
+        seed=plan.get("seed") if options.seed is None else _seed(options.seed),
         deterministic=options.deterministic,
-        stop_after=options.stop_after,
+        stop_after=options.stop_after or bool(plan),
         estimate=options.estimate,
-        trace=options.trace,
+        trace=options.trace or bool(plan.get("trace")),
     )
     return Request(command, {**config, "dump_path": str(checked.dump_path.absolute())}, settings)
 
 
-def _config(options: argparse.Namespace, ranks: list[str] | None) -> dict[str, Any]:
-    given = read_file(Path(options.config)) if options.config else {}
+def _plan(options: argparse.Namespace) -> dict[str, Any]:
+    """What a file of :func:`plan_of` holds, nothing without."""
+    if options.plan is None:
+        return {}
+    for name in ("config", "steps"):
+        if getattr(options, name) is not None:
+            raise CollectorError(f"--plan says what to record; leave --{name} out.")
+    found = read_file(Path(options.plan))
+    seed = found.get("seed")
+    is_right = isinstance(found.get("config"), dict) and isinstance(found.get("trace"), bool)
+    if not is_right or not (seed is None or isinstance(seed, int)):
+        raise CollectorError(f"{options.plan} is no plan; msprobe-bisect --plan writes one.")
+    return found
+
+
+def plan_of(config: Mapping[str, Any], trace: bool, seed: int | None) -> dict[str, Any]:
+    """The content of a file for ``--plan``."""
+    return {"config": dict(config), "trace": trace, "seed": seed}
+
+
+def _config(
+    options: argparse.Namespace, ranks: list[str] | None, plan: Mapping[str, Any]
+) -> dict[str, Any]:
+    given = read_file(Path(options.config)) if options.config else plan.get("config", {})
     config = {"dump_path": _DUMP, "level": "mix", "step": [0], **given}
     chosen: dict[str, Any] = {
         "dump_path": options.output,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from msprobe_bisect.command import main
+from msprobe_collector.run.command import main as record
 
 TRAIN = """
 import sys, warnings
@@ -163,9 +164,42 @@ def test_what_is_spent_is_kept_and_gone_on_with(
     assert json.loads((half_done / "trace.jsonl").read_text())["step"] == 0
 
 
+@pytest.mark.usefixtures("here")
+def test_two_machines_are_told_what_to_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is printed is done as it stands there, until a culprit is named."""
+    said = planned(["--npu", "train npu", "--bench", "train bench", "-o", "search", "--plan"])
+    text = capsys.readouterr().out
+    assert said == 6
+    for stage in ("trace", "calls", "tensors1"):
+        assert f"msprobe-run --plan plan.json -o {stage}_npu -- train npu" in text
+        plan = f"search/{stage}/plan.json"
+        for side, plant in (("npu", "gelu"), ("bench", "none")):
+            command = [sys.executable, "train.py", plant]
+            assert record(["--plan", plan, "-o", f"{stage}_{side}", "--", *command]) == 90
+        dumps = [f"--npu-dump={stage}_npu", f"--bench-dump={stage}_bench"]
+        said = planned(["--continue", "search", *dumps])
+        text = capsys.readouterr().out
+    assert said == 4
+    assert "Proven: Functional.gelu.0.forward is wrong itself." in text
+
+
+def planned(words: list[str]) -> int:
+    return main([*words, "--steps", "1"])
+
+
 @pytest.mark.parametrize(
     ("words", "status", "sentence"),
     [
+        (["--npu", "a", "--bench", "b"], 2, "-o is missing"),
+        (["--continue", "new"], 2, "new holds no search"),
+        (["--continue", "taken", "-o", "x"], 2, "--continue knows the search"),
+        (["--continue", "others"], 2, "--npu-dump is None; give the folder that was recorded"),
+        (["--npu-dump", "taken"], 2, "--npu-dump and --bench-dump go with --continue"),
+        (
+            ["--continue", "others", "--npu-dump", "taken", "--bench-dump", "taken"],
+            2,
+            "others waits for no run",
+        ),
         (["--npu", " ", "--bench", "b", "-o", "new"], 2, "--npu is empty"),
         (["--npu", "a", "--bench", "b", "-o", "taken"], 2, "taken holds something else"),
         (["--npu", "a", "--bench", "b", "-o", "others"], 2, "others holds a search with other"),

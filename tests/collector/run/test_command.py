@@ -164,6 +164,8 @@ SAID: list[tuple[Sequence[str], int, str]] = [
     (("--deterministic", "--", "a"), 2, "--deterministic needs --seed"),
     (("--steps", "all", "--stop-after", "--", "a"), 2, "--stop-after needs to know the last step"),
     (("--config", "none.json", "--", "a"), 2, "none.json cannot be read"),
+    (("--plan", "none.json", "--", "a"), 2, "none.json cannot be read"),
+    (("--plan", "none.json", "--steps", "1", "--", "a"), 2, "--plan says what to record"),
     (("--", "no_such_program"), 127, "no_such_program was not found."),
     (("--", "."), 127, ". may not be run."),
     (("--", sys.executable, "-c", "1"), 0, "imported no torch that could be seen"),
