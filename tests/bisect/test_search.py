@@ -112,6 +112,7 @@ def reproduced(plant: str) -> int:
     return subprocess.run([sys.executable, "-c", text], check=False).returncode
 
 
+@pytest.mark.slow  # the tutorial does the same
 def test_a_wrong_kernel_is_proven_and_reproduced(here: Path) -> None:
     status, found = searched("gelu_backward")
     assert (status, found["conclusion"], found["proof"]) == (4, "fault", "operator")
