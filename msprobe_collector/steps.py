@@ -108,7 +108,10 @@ class Debugger:
         if self._saved is None:
             self._warn("save() has an effect at level debug only; nothing was saved.")
         elif self._selects_this() and not self._session.ledger.finished:
-            self._saved.save(self._directory(), variable, name, save_backward)
+            try:
+                self._saved.save(self._directory(), variable, name, save_backward)
+            except OSError as error:
+                self._session.report(name, error)
 
     @classmethod
     def set_init_step(cls, step: int) -> None:
@@ -270,7 +273,10 @@ class Debugger:
     def _take_folder(self, rank: str, shared: bool) -> None:
         """Before the first record: leave what an earlier run has written alone."""
         wanted = self.config.dump_path
-        found = own_folder(wanted, self._step, rank, shared)
+        try:
+            found = own_folder(wanted, self._step, rank, shared)
+        except OSError:
+            return  # whoever writes there says so
         if found != wanted:
             self.config = replace(self.config, dump_path=found)
             self._warn(f"{wanted} holds steps of an earlier run; this one is written to {found}.")

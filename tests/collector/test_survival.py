@@ -175,6 +175,20 @@ def test_a_folder_that_is_deleted_is_said(tmp_path: Path, caplog: pytest.LogCapt
     assert model(torch.ones(1, 2)).shape == (1, 2)
 
 
+@pytest.mark.parametrize("level", ["mix", "debug"])
+def test_a_path_that_cannot_be_a_folder_ends_no_training(
+    level: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    model = nn.Sequential(nn.Linear(2, 2))
+    debugger = PrecisionDebugger(dump_path=tmp_path / "file" / "dump", level=level)
+    debugger.start(model)
+    debugger.save(model(torch.ones(1, 2)), "y")
+    debugger.stop()
+    debugger.close()
+    assert "cannot be written: Not a directory" in caplog.text
+
+
 @pytest.mark.parametrize("value", [5, 5.0, True, ["a"], {"a": 1}, "a\0b"])
 def test_a_path_that_is_none_is_shown(value: Any) -> None:
     with pytest.raises(CollectorError) as caught:
