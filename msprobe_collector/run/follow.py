@@ -38,6 +38,7 @@ from msprobe_collector.run.settings import CONFIG, Settings
 from msprobe_collector.run.trace import Trace
 from msprobe_collector.seed import seed_all
 from msprobe_collector.signals import pass_on_if_of_signal
+from msprobe_collector.steps import Debugger
 
 _log = logging.getLogger("msprobe_collector")
 _PATIENCE = 30.0  # seconds that a process waits for the others before it ends itself
@@ -189,6 +190,8 @@ class Follower:
 
     def _meet(self, module: nn.Module) -> PrecisionDebugger:
         """The first model is called: only now is there a process that trains."""
+        if Debugger._current is not None:
+            raise CollectorError("The script records itself, by a PrecisionDebugger of its own.")
         self._models, optimizers = models_around(module)
         self._cycle.expect(optimizers)
         rank = process_rank()

@@ -31,6 +31,12 @@ def records(folder: Path) -> dict[str, Any]:
     }
 
 
+def test_a_script_that_records_itself_is_left_alone(tmp_path: Path) -> None:
+    by_hand = edited(TRAININGS["accumulation"])
+    assert run(tmp_path / "plain", by_hand) == run(tmp_path / "followed", FOLLOW + by_hand)
+    assert records(tmp_path / "plain") == records(tmp_path / "followed")
+
+
 @pytest.mark.parametrize("name", TRAININGS)
 def test_a_training_is_recorded_as_the_edited_one(name: str, tmp_path: Path) -> None:
     plain = run(tmp_path / "plain", TRAININGS[name])
