@@ -53,11 +53,11 @@ class Cycle:
         if not self.has_begun:
             return False
         self._was_asked = True
+        waiting = [one for one in self._awaited if one not in self._stepped]
+        if not waiting:
+            return True
         taken = {id(one) for optimizer in self._stepped for one in parameters_of(optimizer)}
-        return all(
-            optimizer in self._stepped or not _has_others(optimizer, taken)
-            for optimizer in self._awaited
-        )
+        return not any(_has_others(optimizer, taken) for optimizer in waiting)
 
     def begin(self) -> None:
         """The next step begins."""

@@ -121,6 +121,7 @@ class Follower:
         self._calls = Redirect(call, self._call, is_compiling=compiling)
         self._scalers = Redirect(step, self._scaled_step, is_compiling=compiling)
         self._handles: list[Any] = []
+        self._trained: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self._seen: weakref.WeakKeyDictionary[Optimizer, Any] = weakref.WeakKeyDictionary()
 
     def install(self) -> None:
@@ -168,7 +169,7 @@ class Follower:
                 self._calls.install()
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if not is_trained(module):
+        if not is_trained(module, self._trained):
             return
         debugger = self._debugger
         if debugger is None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableSet, Sequence
 
 import torch
 from torch import nn
@@ -15,14 +15,18 @@ from torch.optim import Optimizer
 from msprobe_collector.run.cycle import parameters_of
 
 
-def is_trained(module: nn.Module) -> bool:
-    """Whether a call of ``module`` trains: its mode, gradients, and parameters that take them."""
-    return (
-        module.training
-        and torch.is_grad_enabled()
-        and torch._C._current_graph_task_id() == -1  # a part that is computed again in backward
-        and any(one.requires_grad for one in module.parameters())
-    )
+def is_trained(module: nn.Module, known: MutableSet[nn.Module]) -> bool:
+    """Whether a call of ``module`` trains: its mode, gradients, and parameters that take them.
+
+    What has such parameters is added to ``known``, so that they are looked for once.
+    """
+    if not module.training or not torch.is_grad_enabled():
+        return False
+    if torch._C._current_graph_task_id() != -1:
+        return False  # a part that is computed again in backward
+    if module not in known and any(one.requires_grad for one in module.parameters()):
+        known.add(module)
+    return module in known
 
 
 def models_around(called: nn.Module) -> tuple[list[nn.Module], list[Optimizer]]:
