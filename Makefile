@@ -16,7 +16,10 @@ NPM := $(PY) scripts/node.py
 WORKERS ?= auto
 # Which planted faults are tried besides: commit is a seventh, chosen by the commit (tests/shares.py).
 PLANTED ?= none
-TRIED = $(if $(filter none,$(PLANTED)),not slow and not repeated,not slow)
+# Which of the costly tests: commit is a third, chosen by the commit (tests/thirds.py).
+COSTLY ?= $(if $(filter none,$(PLANTED)),commit,all)
+TRIED = -m "$(if $(filter none,$(PLANTED)),not slow and not repeated,not slow)" \
+	--planted=$(PLANTED) --costly=$(COSTLY)
 # Where nothing compiled is kept, each of some hundred processes compiles our modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist worksteal
@@ -61,9 +64,9 @@ checks: build modules $(VENV)/.dev
 		typecheck lint test-frontend
 
 .PHONY: test
-test: checks ## every check but the exhaustive ones (PLANTED=commit: as CI)
+test: checks ## every check but the exhaustive ones, of the costly ones a third (PLANTED=commit: as CI)
 	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && \
-		$(PYTEST) -m "$(TRIED)" --planted=$(PLANTED) --junitxml=$(TIMES)
+		$(PYTEST) $(TRIED) --junitxml=$(TIMES)
 
 .PHONY: test-times
 test-times: $(PY) ## which files took longest when make test or test-all ran last
@@ -86,14 +89,23 @@ FUZZ_SECONDS ?= 60
 fuzz: $(VENV)/.dev ## fuzz every reader, guided by coverage (FUZZ_SECONDS=60 each); keeps what it learns
 	@$(PY) -c 'import atheris' 2>/dev/null || $(PIP) install atheris
 	@mkdir -p out/fuzz
-	@for target in dump construct stack config mapping matches database reference; do \
+	@for target in $$($(PY) -m tests.fuzz.run); do \
 		$(PY) -m tests.fuzz.run $$target -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=2000 \
 			-artifact_prefix=out/fuzz/$$target- -print_final_stats=1 || exit 1; \
 	done
 
+.PHONY: kill
+kill: $(VENV)/.dev ## kill every command that writes, and the viewer, at 200 moments each
+	$(PYTEST) tests/reliability -m slow -k kill
+
+MUTATIONS ?= 20000
+.PHONY: mutate
+mutate: $(VENV)/.dev ## run commands on real files with other values in them (MUTATIONS=20000 of each kind)
+	@for kind in dump database checkpoint distributed call; do $(PY) -m tests.fuzz.mutated $$kind $(MUTATIONS) || exit 1; done
+
 .PHONY: test-python
 test-python: build $(VENV)/.dev ## the Python tests that need no browser
-	$(PYTEST) --ignore=tests/browser -m "$(TRIED)"
+	$(PYTEST) --ignore=tests/browser $(TRIED)
 
 .PHONY: test-torch
 test-torch: $(PY) ## the collector's tests on another torch (TORCH=2.14.1)
@@ -115,7 +127,7 @@ test-mindspore: $(PY) ## the collector's tests on MindSpore, in an environment o
 
 .PHONY: test-browser
 test-browser: build $(VENV)/.dev ## the tests in Chromium
-	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && $(PYTEST) tests/browser -m "$(TRIED)"
+	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && $(PYTEST) tests/browser $(TRIED)
 
 .PHONY: test-frontend
 test-frontend: modules ## the front end's own tests, without a browser

@@ -12,7 +12,7 @@ import torch
 from msprobe_bisect.proof import Proven
 from msprobe_operators.dump.operands import operands
 from msprobe_operators.dump.run import source_of
-from msprobe_operators.report.script import argument_source
+from msprobe_operators.report.script import source_text
 
 _LINE = 100
 _SCRIPT = '''"""{call}, with what it was given in the run that was debugged.
@@ -89,8 +89,8 @@ def write_reproduction(proven: Proven, path: Path) -> None:
     call = proven.call
     given = operands(f"{call.name}.forward", call.record, source_of(proven.dump / "dump.json"))
     kept: list[torch.Tensor] = []
-    parts = [argument_source(one, kept) for one in given.args]
-    parts += [f"{key}={argument_source(one, kept)}" for key, one in given.kwargs.items()]
+    parts = [source_text(one, kept) for one in given.args]
+    parts += [f"{key}={source_text(one, kept)}" for key, one in given.kwargs.items()]
     stream = io.BytesIO()
     torch.save(kept, stream)
     text = base64.b64encode(zlib.compress(stream.getvalue(), 9)).decode()

@@ -16,8 +16,16 @@ if TYPE_CHECKING:
     from msprobe_collector.debugger import PrecisionDebugger
     from msprobe_collector.run.follow import record_training
     from msprobe_collector.seed import seed_all
+    from msprobe_collector.single_save import SingleSave
 
-__all__ = ["CollectorError", "ConfigChecker", "PrecisionDebugger", "record_training", "seed_all"]
+__all__ = [
+    "CollectorError",
+    "ConfigChecker",
+    "PrecisionDebugger",
+    "SingleSave",
+    "record_training",
+    "seed_all",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -33,6 +41,10 @@ def __getattr__(name: str) -> Any:
         from msprobe_collector.run.follow import record_training
 
         return record_training
+    if name == "SingleSave":
+        from msprobe_collector.single_save import SingleSave
+
+        return SingleSave
     if name == "seed_all":
         from msprobe_collector.seed import seed_all
 

@@ -5,14 +5,30 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.limits import CALL_SECONDS
 from msprobe_builder.base.version import __version__
-from msprobe_builder.command.frame import add_language, language_spoken
-from msprobe_builder.facts.fact import fact
+from msprobe_builder.command.fault import EXIT_FAULT, fault_sentence
+from msprobe_builder.command.frame import add_language, language_spoken, stoppable
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.wording import speaking, tell
+from msprobe_operators.more_commands import add_commands
+
+if TYPE_CHECKING:  # importing them imports torch
+    from msprobe_operators.call.apart import Bounds
+    from msprobe_operators.call.saved import SavedCall
+    from msprobe_operators.dump.calls import RecordedCall
+    from msprobe_operators.dump.operands import Source
+    from msprobe_operators.dump.overflow import OverflowRow
+    from msprobe_operators.dump.perturb import PerturbRow
+    from msprobe_operators.judge.compare import Judgement
+
+T = TypeVar("T")
 
 PROGRAM = "msprobe-operators"
 EXIT_OK = 0
@@ -26,14 +42,17 @@ exit status:
   1  it cannot be done
   2  wrong usage
   4  an operator is wrong (check, replay) or overflows on its device alone (overflow)
+  70 a fault of ours; the last line says where the report lies
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     options = _parser().parse_args(arguments)
+    # Where others run in this process, a child lacks the threads that torch believes to have.
+    options.threads = None if arguments is None and getattr(options, "workers", 1) == 1 else 1
     try:
-        with speaking(language_spoken(options)):
+        with stoppable(), speaking(language_spoken(options)):
             return int(options.run(options))
     except UsageError as error:
         return _fail(str(error), EXIT_USAGE)
@@ -41,13 +60,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(error), EXIT_CANNOT_RUN)
     except ModuleNotFoundError as error:
         if error.name != "torch":
-            raise
+            return _fail(fault_sentence(error), EXIT_FAULT)
         return _fail("This needs PyTorch; install msprobe-graph[torch].", EXIT_CANNOT_RUN)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"Cannot read or write {where}{error.strerror or error}.", EXIT_CANNOT_RUN)
     except KeyboardInterrupt:
         return _fail("Stopped; what was finished stays in the journal.", EXIT_CANNOT_RUN)
+    except Exception as error:
+        return _fail(fault_sentence(error), EXIT_FAULT)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -149,7 +170,15 @@ def _parser() -> argparse.ArgumentParser:
         help="write a script that needs nothing but torch instead",
     )
     replay.set_defaults(run=_replay)
+    add_commands(commands)
     for command in commands.choices.values():
+        command.add_argument(
+            "--seconds",
+            type=_positive,
+            default=CALL_SECONDS,
+            metavar="N",
+            help=f"how long one call may take (default: {CALL_SECONDS})",
+        )
         add_language(command)
     return parser
 
@@ -172,6 +201,7 @@ def _check(options: argparse.Namespace) -> int:
         workers=options.workers,
         journal=options.output_path / "journal.jsonl",
         only=tuple(options.call),
+        bounds=_bounds(options),
     )
     written = write_rows(rows, CheckRow, options.output_path / "operator_check")
     if options.database is not None:
@@ -196,8 +226,9 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _perturb(options: argparse.Namespace) -> int:
+    from msprobe_operators.call.apart import each_apart
     from msprobe_operators.dump.calls import recorded_calls
-    from msprobe_operators.dump.perturb import AMPLIFIES, PerturbRow, perturb_recorded
+    from msprobe_operators.dump.perturb import AMPLIFIES, PerturbRow, untested
     from msprobe_operators.dump.run import chosen_calls, find_dump, source_of
     from msprobe_operators.report.table import counted, write_rows
 
@@ -206,10 +237,12 @@ def _perturb(options: argparse.Namespace) -> int:
     dump = find_dump(options.dump)
     source = source_of(dump)
     calls = chosen_calls(list(recorded_calls(dump)), tuple(options.call), dump)
+    work = partial(_perturbed, source=source, way=options.by, most=options.amplification)
+    found = each_apart(work, calls, ["cpu"], _bounds(options))
     rows = [
         row
-        for call in calls
-        for row in perturb_recorded(call, source, options.by, options.amplification)
+        for call, rows in found
+        for row in (untested(call, rows) if isinstance(rows, Fact) else rows)
     ]
     for row in rows:
         if row.status == AMPLIFIES:
@@ -222,14 +255,20 @@ def _perturb(options: argparse.Namespace) -> int:
 
 
 def _overflow(options: argparse.Namespace) -> int:
+    from msprobe_operators.call.apart import each_apart
     from msprobe_operators.dump.calls import recorded_calls
-    from msprobe_operators.dump.overflow import OverflowRow, check_overflow
+    from msprobe_operators.dump.overflow import OverflowRow
     from msprobe_operators.dump.run import find_dump, source_of
     from msprobe_operators.report.table import counted, write_rows
 
     dump = find_dump(options.dump)
-    source = source_of(dump)
-    rows = [row for call in recorded_calls(dump) if (row := check_overflow(call, source))]
+    work = partial(_overflowing, source=source_of(dump))
+    found = each_apart(work, list(recorded_calls(dump)), ["cpu"], _bounds(options))
+    rows = [
+        OverflowRow(f"{call.name}.forward", "not tested", "", row) if isinstance(row, Fact) else row
+        for call, row in found
+        if row is not None
+    ]
     for row in rows:
         print(row.sentence)
     if options.output_path is not None:
@@ -241,41 +280,90 @@ def _overflow(options: argparse.Namespace) -> int:
     return EXIT_FAILED if any(row.kind == "device" for row in rows) else EXIT_OK
 
 
+def _perturbed(
+    call: RecordedCall, _: str, source: Source, way: str, most: float
+) -> list[PerturbRow]:
+    from msprobe_operators.dump.perturb import perturb_recorded
+
+    return perturb_recorded(call, source, way, most)
+
+
+def _overflowing(call: RecordedCall, _: str, source: Source) -> OverflowRow | None:
+    from msprobe_operators.dump.overflow import check_overflow
+
+    return check_overflow(call, source)
+
+
 def _replay(options: argparse.Namespace) -> int:
-    from msprobe_operators.call.operator import operator_name
-    from msprobe_operators.call.saved import SavedCallError, load_call
     from msprobe_operators.judge.compare import Status
     from msprobe_operators.live.compare_with_cpu import limits
-    from msprobe_operators.live.replay import run
-    from msprobe_operators.report.script import script
     from msprobe_operators.report.table import status_fact
 
     device = _device(options.device)
     try:
-        call = load_call(options.file)
-    except SavedCallError as error:
-        raise BuildError(str(error)) from error
+        limits(options.atol, options.rtol)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
     if options.script is not None:
-        text = script(call, os.fspath(options.file), device)
+        text = _ran(_scripted, options, device)
         options.script.write_text(text, encoding="utf-8")
         print(tell(fact("operator.run_script", file=str(options.script))))
         return EXIT_OK
-    try:
-        limit = limits(options.atol, options.rtol)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    try:
-        *_, check = run(call, device, options.reference, limit)
-    except Exception as error:  # a saved call may not run here
-        text = " ".join(str(error).split())[:300]
-        raise BuildError(f"{options.file} does not run on {device}: {text}") from error
-    name, judgement = operator_name(call.operator), check.judgement
+    name, judgement = _ran(_replayed, options, device)
     if judgement.status is Status.PASSED:
         print(tell(fact("operator.right_by", call=name, times=judgement.times)))
         return EXIT_OK
     status = status_fact(judgement.status.value)
     print(tell(fact("operator.judged", call=name, status=status, reason=judgement.reason)))
     return EXIT_FAILED if judgement.status is Status.FAILED else EXIT_CANNOT_RUN
+
+
+def _ran(work: Callable[[argparse.Namespace, str], T], options: argparse.Namespace, on: str) -> T:
+    """What ``work`` gives in a process of its own; BuildError when that ends before."""
+    from msprobe_operators.call.apart import run_apart
+
+    found = run_apart(work, options, on, _bounds(options))
+    if isinstance(found, Fact):
+        raise BuildError(f"{options.file} does not run on {on}: {tell(found)}.")
+    return found
+
+
+def _replayed(options: argparse.Namespace, device: str) -> tuple[str, Judgement]:
+    """The name of the operator in a saved call, and what is judged of it."""
+    from msprobe_operators.call.operator import operator_name
+    from msprobe_operators.live.compare_with_cpu import limits
+    from msprobe_operators.live.replay import run
+
+    call = _saved(options.file)
+    try:
+        limit = limits(options.atol, options.rtol)
+        *_, check = run(call, device, options.reference, limit)
+    except Exception as error:  # a saved call may not run here
+        text = " ".join(str(error).split())[:300] or type(error).__name__
+        raise BuildError(f"{options.file} does not run on {device}: {text}") from None
+    return operator_name(call.operator), check.judgement
+
+
+def _scripted(options: argparse.Namespace, device: str) -> str:
+    """The source of a script of a saved call."""
+    from msprobe_operators.report.script import script
+
+    return script(_saved(options.file), os.fspath(options.file), device)
+
+
+def _saved(file: Path) -> SavedCall:
+    from msprobe_operators.call.saved import SavedCallError, load_call
+
+    try:
+        return load_call(file)
+    except SavedCallError as error:
+        raise BuildError(str(error)) from None
+
+
+def _bounds(options: argparse.Namespace) -> Bounds:
+    from msprobe_operators.call.apart import Bounds
+
+    return Bounds(seconds=options.seconds, threads=options.threads)
 
 
 def _device(name: str) -> str:

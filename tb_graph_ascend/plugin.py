@@ -20,7 +20,7 @@ from werkzeug.wrappers import Request, Response
 
 from tb_graph_ascend.files.discover import TREND_SUFFIX, LogDirectory
 from tb_graph_ascend.http import questions, static_files
-from tb_graph_ascend.http.hosts import listens_for_others
+from tb_graph_ascend.http.hosts import listens_for_others, may_read
 from tb_graph_ascend.http.responses import respond
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
             getattr(context.flags, "host", None),
             *(getattr(context.flags, "graph_ascend_host", None) or ()),
         )
-        self._hosts = tuple(name for name in names if name)
+        self._hosts = tuple(one for name in names if name for one in name.split(","))
         self._open_to_network = listens_for_others(
             names[0], bind_all=bool(getattr(context.flags, "bind_all", False))
         )
@@ -76,14 +76,29 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
     def get_plugin_apps(self) -> dict[str, Callable[..., Any]]:
         """Every route, relative to data/plugin/graph_ascend."""
         static = Request.application(static_files.serve)
-        data = {f"/{name}": self._data_app(name) for name in DATA_ROUTES}
+        data = {f"/{name}": self._read_by_us(self._data_app(name)) for name in DATA_ROUTES}
         files = {
-            f"/{TABLE}": Request.application(self._table),
-            f"/{REPORT}": Request.application(self._report),
+            f"/{TABLE}": self._read_by_us(self._table),
+            f"/{REPORT}": self._read_by_us(self._report),
         }
         return {"/index.js": static, "/assets/*": static, **files, **data}
 
-    def _data_app(self, name: str) -> Callable[..., Any]:
+    def _read_by_us(self, app: Callable[[Request], Response]) -> Callable[..., Any]:
+        """The same, not answered to pages at a name that may be anybody's."""
+
+        def guarded(request: Request) -> Response:
+            host, site = request.headers.get("Host", ""), request.headers.get("Sec-Fetch-Site")
+            # Of POST more is asked, see bodies.py.
+            if request.method == "POST" or may_read(host, site, self._hosts):
+                return app(request)
+            from tb_graph_ascend.http.answers import refuse
+            from tb_graph_ascend.http.bodies import unknown_host
+
+            return refuse(request, unknown_host(host.rpartition(":")[0] or host), ())
+
+        return Request.application(guarded)
+
+    def _data_app(self, name: str) -> Callable[[Request], Response]:
         def change(request: Request) -> Message:
             found: Message = getattr(self._load_changes(), name)(request)
             return found
@@ -102,7 +117,7 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
                 return _broken_installation(request)
             return answer(request, question, change if name in CHANGES else None)
 
-        return Request.application(app)
+        return app
 
     def _table(self, request: Request) -> Response:
         try:
@@ -164,10 +179,11 @@ class GraphAscendLoader(base_plugin.TBLoader):  # type: ignore[misc]
         )
         group.add_argument(
             "--graph_ascend_host",
+            "--graph_ascend_hosts",
             action="append",
             metavar="NAME",
             help="a name at which this TensorBoard is opened without https, when it is neither of"
-            " this machine nor of its network: nodes may be matched there; may be given often",
+            " this machine nor of its network: it answers there; several with commas, or often",
         )
 
     def load(self, context: base_plugin.TBContext) -> GraphAscendPlugin:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 # Of problems of a file, where it says more than that the file cannot be shown.
 STATUSES = {
     "disk_full": HTTPStatus.INSUFFICIENT_STORAGE,
+    "no_locks": HTTPStatus.FORBIDDEN,
     "read_only": HTTPStatus.FORBIDDEN,
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -47,13 +48,35 @@ def free_name(directory: Path, name: str) -> str:
 
 
 def remove_left_overs(directory: Path) -> None:
-    """Remove what builds on this machine left in ``directory`` that were killed."""
+    """Remove what commands on this machine left in ``directory`` that were killed."""
     with suppress(OSError):
         for entry in directory.iterdir():
             found = _TEMPORARY.match(entry.name)
             if found and found["host"] == _host() and not _is_running(int(found["process"])):
+                if entry.is_dir() and not entry.is_symlink():
+                    shutil.rmtree(entry, ignore_errors=True)
+                    continue
                 with suppress(OSError):
                     entry.unlink()
+
+
+@contextmanager
+def temporary_folder(directory: Path, name: str) -> Iterator[Path]:
+    """A hidden folder in ``directory`` that goes in the end; OSError when it cannot be made.
+
+    Should the process be killed, the next command that writes there removes it.
+    """
+    remove_left_overs(directory)
+    folder = directory / _temporary_name(name)
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _temporary_name(name: str) -> str:
+    return f".{name}.{_host()}.{os.getpid()}.building"
 
 
 def _is_running(process: int) -> bool:
@@ -115,7 +138,8 @@ def published(
     was. Without ``overwrite`` it is a BuildError when ``target`` is there by then, unless
     ``instead`` finds another path.
     """
-    temporary = target.with_name(f".{target.name}.{_host()}.{os.getpid()}.building")
+    remove_left_overs(target.parent)
+    temporary = target.with_name(_temporary_name(target.name))
     try:
         yield temporary
         with temporary.open("r+b") as file:  # Windows syncs only what may be written

@@ -9,16 +9,18 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from msprobe_builder.base.errors import UsageError
+from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.options import DEFAULT_OPTIONS, Judge
 from msprobe_builder.base.printable import printable
 from msprobe_builder.base.publish import file_name
 from msprobe_builder.base.version import __version__
+from msprobe_builder.command.fault import fault_sentence
 from msprobe_builder.command.frame import EXIT_INCOMPLETE, EXIT_OK, whole_number
 from msprobe_builder.command.output import print_error, print_lines
 
 if TYPE_CHECKING:
     from msprobe_builder.dump.source import Place
+    from msprobe_builder.pipeline.build import BuildResult
     from msprobe_builder.pipeline.config import BuildConfig
 
 _EPILOG = """\
@@ -68,6 +70,12 @@ msprobe-build checkpoint A B -o similarity.json:
 
 msprobe-build gradients A B -o out:
   say at which step and parameter the gradients of two trainings part
+
+msprobe-build operators check DUMP -o out:
+  run single operators again, as msprobe-operators does
+
+msprobe-build alias :
+  let "msprobe" stand for this program, for scripts written for it
 
 msprobe-build monitor A B:
   say at which step and module two monitored trainings part
@@ -258,6 +266,25 @@ def run(options: argparse.Namespace) -> int:
         quiet=quiet,
         export_to=options.export_merged,
     )
+    is_told = _is_told(result, config, options)
+    _print_failed(result.failed, quiet=options.quiet)
+    return EXIT_OK if is_told and not result.failed else EXIT_INCOMPLETE
+
+
+def _is_told(result: BuildResult, config: BuildConfig, options: argparse.Namespace) -> bool:
+    """Say what was built; whether that could be done. The file is there, whatever happens here."""
+    try:
+        _tell(result, config, options)
+    except (BuildError, OSError, UsageError) as error:
+        print_error(f"{result.path} is written; then: {error}")
+        return False
+    except Exception as error:
+        print_error(f"{result.path} is written; then: {fault_sentence(error)}")
+        return False
+    return True
+
+
+def _tell(result: BuildResult, config: BuildConfig, options: argparse.Namespace) -> None:
     if options.write_mapping is not None:
         _write_mapping(result.path, options.write_mapping)
     if options.json:
@@ -271,8 +298,6 @@ def run(options: argparse.Namespace) -> int:
         has_log = config.print_compare_log and result.is_comparison
         log = operator_lines(result.path) if has_log else iter(())
         print_lines(chain(log, summary_lines(result), _verdict_lines(result.path)))
-    _print_failed(result.failed, quiet=options.quiet)
-    return EXIT_INCOMPLETE if result.failed else EXIT_OK
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.command.fault import EXIT_FAULT, fault_sentence
 from msprobe_builder.command.output import print_error
 from msprobe_builder.facts.wording import ENGLISH, LANGUAGES, speaking
 
@@ -49,7 +50,7 @@ def run_command(command: Command, name: str, arguments: Sequence[str]) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names may hold any character
     try:
-        with _stoppable(), speaking(language_spoken(options)):
+        with stoppable(), speaking(language_spoken(options)):
             return command.run(options)
     except UsageError as error:
         return _fail(str(error), EXIT_USAGE)
@@ -62,6 +63,13 @@ def run_command(command: Command, name: str, arguments: Sequence[str]) -> int:
         return _fail("There is not enough memory for this.", EXIT_CANNOT_BUILD)
     except KeyboardInterrupt as stopped:
         return _fail(str(stopped) or "Stopped; nothing was written.", EXIT_CANNOT_BUILD)
+    except Exception as error:
+        return fault(error)
+
+
+def fault(error: Exception) -> int:
+    """Tell an error that nobody foresaw; returns the exit status."""
+    return _fail(fault_sentence(error), EXIT_FAULT)
 
 
 def parser_of(command: Command, name: str) -> argparse.ArgumentParser:
@@ -115,7 +123,7 @@ class _WholeNumber:
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
+def stoppable() -> Iterator[None]:
     """Let a termination end the work as Ctrl-C does: cleanly, and only once."""
 
     def stop(*_: object) -> None:

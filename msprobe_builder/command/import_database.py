@@ -1,4 +1,4 @@
-"""``msprobe-build import``: a database of the tool this one replaces as one of ours."""
+"""``msprobe-build import``: a file of the tool this one replaces as a database of ours."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from msprobe_builder.command.output import print_lines
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the import."""
     parser.description = (
-        "Write a .vis.db of versions 8 or 26 of the reference tool in today's form. Its matches\n"
-        "are kept, errors and grades are measured again; the file itself stays as it is."
+        "Write a .vis.db of versions 8 or 26 of the reference tool, or a .vis of versions before,\n"
+        "in today's form. Its matches are kept, errors and grades are measured again; the file\n"
+        "itself stays as it is."
     )
     parser.add_argument("database", metavar="OLD.vis.db", type=Path)
     parser.add_argument(
@@ -33,6 +34,6 @@ def run(options: argparse.Namespace) -> int:
 
     old: Path = options.database
     require_file(old)
-    beside = old.with_name(f"{old.name.removesuffix('.vis.db')}.imported.vis.db")
+    beside = old.with_name(f"{old.name.removesuffix('.db').removesuffix('.vis')}.imported.vis.db")
     print_lines(summary_lines(import_reference(old, options.output or beside)))
     return EXIT_OK

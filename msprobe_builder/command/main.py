@@ -7,11 +7,12 @@ import difflib
 import gc
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from importlib import import_module
 
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.command.documented import translated
-from msprobe_builder.command.frame import EXIT_USAGE, Command, run_command
+from msprobe_builder.command.frame import EXIT_USAGE, Command, fault, run_command
 from msprobe_builder.command.output import print_error
 
 # Module by the word the user types; without one it is the build.
@@ -24,6 +25,7 @@ COMMANDS = {
     "import": "import_database",
     "verify": "verify",
     "verdict": "verdict",
+    "alias": "alias",
 }
 BUILD = "build"
 # Entry points of the packages above this one: the name is the word, the value the module.
@@ -34,14 +36,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit status."""
     if arguments is None:  # the process ends with it: nobody needs to look for what is left over
         atexit.register(gc.freeze)
-    try:
-        given = translated(sys.argv[1:] if arguments is None else arguments)
-        word = given[0] if given and not given[0].startswith("-") else None
-        command = find_command(word)
-    except UsageError as error:
-        print_error(error)
-        return EXIT_USAGE
-    return run_command(command, word or "", given[word is not None :])
+    with ExitStack() as stack:
+        try:
+            given = translated(sys.argv[1:] if arguments is None else arguments, stack)
+            word = given[0] if given and not given[0].startswith("-") else None
+            command = find_command(word)
+        except UsageError as error:
+            print_error(error)
+            return EXIT_USAGE
+        except Exception as error:  # of another package's command
+            return fault(error)
+        return run_command(command, word or "", given[word is not None :])
 
 
 def find_command(word: str | None) -> Command:

@@ -89,9 +89,12 @@ def diagnostic_lines(diagnostics: Sequence[Diagnostic]) -> list[str]:
     for one in diagnostics:
         alike.setdefault((one.severity, one.code, one.said, one.side), []).append(one)
     lines = []
-    for (severity, _, said, _), found in alike.items():
+    is_told = any(one.code == "overflow_origin" for one in diagnostics)
+    for (severity, code, said, _), found in alike.items():
         total = sum(one.count for one in found)
         subject = next((one.subject for one in found if one.subject), None)
+        if is_told and code in ("overflow", "overflow_origin"):
+            subject = None  # which of the ranks has the first of all is said already
         first = fact("summary.first", subject=printable(subject)) if subject else None
         times = fact("summary.times", count=total) if total > 1 else None
         note = fact("summary.note", times=times, said=said, places=_places(found), first=first)

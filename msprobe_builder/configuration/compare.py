@@ -14,6 +14,7 @@ from msprobe_builder.configuration.pack import Pack, Values
 from msprobe_builder.dump.names import without_wrappers
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.wording import ENGLISH, tell
+from msprobe_builder.facts.words import STATISTIC
 
 _ORDER = (PASS, WARNING, ERROR)
 Row = tuple[object, ...]
@@ -244,17 +245,29 @@ def _tensors(
             is_equal = all(value == 0 for value in apart)
             rows.append((step, rank, tag, is_equal, *apart))
             if not is_equal:
-                worst = max(range(len(apart)), key=lambda one: _size(apart[one]))
+                worst = _worst(a[tag], b[tag])
                 value, b_value = (f"{_STATISTICS[worst]} {one[tag][worst]:.6g}" for one in (a, b))
                 is_rounding = _is_rounding(a[tag], b[tag])
                 code = "configuration.tensor_differs"
                 if is_rounding:
                     code = "configuration.tensor_order"
-                said = fact(code, name=named, share=apart[worst])
+                numbers = {"npu": b[tag][worst], "bench": a[tag][worst]}
+                said = fact(code, name=named, statistic=STATISTIC[worst], **numbers)
                 level = WARNING if is_rounding else ERROR
                 found.append(Difference(level, tell(named, ENGLISH), value, b_value, said))
     columns = f"step rank {column} equal " + " ".join(f"{one}_relative_diff" for one in _STATISTICS)
     return _sheet(name, columns, rows, found)
+
+
+def _worst(a: tuple[float, ...], b: tuple[float, ...]) -> int:
+    """Which statistic differs most for its size; a mean near zero has that of the elements."""
+    scales = [abs(one) for one in a]
+    scales[2] = max(scales[:2])
+    apart = [
+        0.0 if _relative(x, y) == 0 else abs(x - y) / scale if scale else math.inf
+        for x, y, scale in zip(a, b, scales, strict=True)
+    ]
+    return max(range(len(apart)), key=lambda one: _size(apart[one]))
 
 
 def _is_rounding(a: tuple[float, ...], b: tuple[float, ...]) -> bool:

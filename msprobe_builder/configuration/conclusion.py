@@ -32,19 +32,21 @@ def conclusion(comparison: ConfigurationComparison) -> Fact:
         return fact("configuration.nothing_in_common")
     wrong = [one for one in comparison.sheets if one.outcome == ERROR and one.name in _REQUIRED]
     if wrong:
-        return fact("configuration.do_not_compare", differences=_differences(wrong[0]))
-    doubts = [_differences(one) for one in comparison.sheets if one.outcome == WARNING]
+        return fact("configuration.do_not_compare", differences=_differences(wrong))
+    doubts = [one for one in comparison.sheets if one.outcome == WARNING]
     unseen = unknown_parts(comparison)
     return fact(
         "configuration.may_compare",
-        doubt=fact("configuration.doubt", differences=doubts[0]) if doubts else None,
+        doubt=fact("configuration.doubt", differences=_differences(doubts)) if doubts else None,
         unseen=fact("configuration.unseen", parts=unseen) if unseen else None,
     )
 
 
-def _differences(sheet: Sheet) -> Fact | list[Fact]:
-    """What differs in a part, the worst first: the first few settings, or the first value."""
-    shown = sheet.differences[: _SAID if sheet.name in _SETTINGS else 1]
-    left = len(sheet.differences) - len(shown) if sheet.name in _SETTINGS else 0
-    said = [one.said for one in shown]
+def _differences(sheets: list[Sheet]) -> Fact | list[Fact]:
+    """What differs, the worst of each part first: the first few settings, or the first value."""
+    of_settings = [one for each in sheets if each.name in _SETTINGS for one in each.differences]
+    of_settings.sort(key=lambda one: one.level != ERROR)
+    found = of_settings or list(sheets[0].differences[:1])
+    said = [one.said for one in found[:_SAID]]
+    left = len(found) - len(said)
     return fact("and_more", names=said, more=left) if left else said

@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from msprobe_builder.base.errors import BuildError, UsageError
-from msprobe_builder.base.limits import LARGEST_TEXT_FILE
+from msprobe_builder.base.limits import LARGEST_SETTINGS, LARGEST_TEXT_FILE
 from msprobe_builder.configuration.secrets import allowed_variables, without_secrets
+from msprobe_builder.files.archive import opened_zip
+from msprobe_builder.files.regular import read_part
 
-_MOST_ENTRIES = 100_000
+_WRONG = (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError)
 _PLACE = re.compile(r"(dataset|weights)/step(\d{1,9})/rank(\d{1,9})/\w+\.json\Z")
 _RANDOM = re.compile(r"random/rank(\d{1,9})\.json\Z")
 _OF_A_RANK = re.compile(r"\.rank(\d{1,9})\Z")  # at the end of a file's stem
@@ -82,32 +84,29 @@ def _with_others(
 
 
 def _read_file(path: Path) -> Pack:
-    if not path.is_file():
-        problem = "is a directory" if path.is_dir() else "does not exist"
-        raise UsageError(f"{path} {problem}; give a zip file of 'config collect'.")
+    remedy = "give a zip file of 'config collect'."
     try:
-        with zipfile.ZipFile(path) as archive:
+        with opened_zip(path, LARGEST_SETTINGS) as archive:
             return _read(path, archive)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except FileNotFoundError as error:
+        raise UsageError(f"{path} does not exist; {remedy}") from error
+    except OSError as error:
+        raise UsageError(f"Cannot read {path}: {error.strerror}; {remedy}") from error
+    except _WRONG as error:
         raise BuildError(
             f"{path} is damaged: a file in it does not hold what it should."
         ) from error
     # RuntimeError: it is encrypted, or compressed in a way that Python does not know.
     except (zipfile.BadZipFile, EOFError, RuntimeError, zlib.error, lzma.LZMAError) as error:
-        with path.open("rb") as file:
-            if file.read(2) != b"PK":
-                problem = f"{path} is no zip file; give one of 'config collect'."
-                raise BuildError(problem) from error
+        if read_part(path, 0, 2) != b"PK":
+            raise BuildError(f"{path} is no zip file; {remedy}") from error
         raise BuildError(f"{path} is damaged: its files cannot be unpacked.") from error
 
 
 def _read(path: Path, archive: zipfile.ZipFile) -> Pack:
-    entries = archive.infolist()
-    if len(entries) > _MOST_ENTRIES:
-        raise BuildError(f"{path} holds more than {_MOST_ENTRIES} files.")
     pack = Pack(path)
     variables = packages = None
-    for entry in entries:
+    for entry in archive.infolist():
         name = entry.filename
         if entry.is_dir() or not (name in ("env", "pip") or name.endswith(".json")):
             continue

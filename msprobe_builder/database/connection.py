@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from pathlib import Path
@@ -40,6 +41,17 @@ def connect(
         connection.close()
         raise
     return connection
+
+
+def connect_own(path: Path) -> sqlite3.Connection:
+    """A connection to a file that this process alone knows, made if it is missing, without locks.
+
+    Not every file system has locks, and nobody else looks at a file before it has its name.
+    """
+    if os.name != "posix":
+        return sqlite3.connect(path, isolation_level=None)
+    uri = f"{path.absolute().as_uri()}?vfs=unix-none"
+    return sqlite3.connect(uri, uri=True, isolation_level=None)
 
 
 def allow_seconds(connection: sqlite3.Connection, seconds: float) -> None:

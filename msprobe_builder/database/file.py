@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from msprobe_builder.files.regular import read_start
+from msprobe_builder.files.regular import has_locks, read_start
 
 HEADER_SIZE = 100  # bytes of a SQLite file's header
 
@@ -59,6 +60,10 @@ def real_path(path: Path) -> Path:
 
 
 def is_writable(file: DatabaseFile) -> bool:
-    """Whether the file, and the directory that its journal needs, may be written."""
+    """Whether the file, and the directory that its journal needs, may be written and locked."""
     place = real_path(file.path)
-    return os.access(place, os.W_OK) and os.access(place.parent, os.W_OK)
+    if not (os.access(place, os.W_OK) and os.access(place.parent, os.W_OK)):
+        return False
+    with suppress(OSError):
+        return has_locks(file.path)
+    return False

@@ -119,6 +119,7 @@ STEPS = (
             ),
         ),
     ),
+    Step(14, "Where NaN and infinity began.", tables=("not_finite",)),
 )
 # Versions that files outside this repository may have: a file of each lies in tests/data.
 RELEASED = (1,)

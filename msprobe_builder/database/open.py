@@ -15,20 +15,25 @@ from msprobe_builder.base.codes import APPLICATION_ID
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.database.connection import BUSY_SECONDS, begin_writing, connect, roll_back
 from msprobe_builder.database.file import HEADER_SIZE, DatabaseFile, is_writable, read_file
+from msprobe_builder.database.findings import findings
 from msprobe_builder.database.journal import require_no_log
 from msprobe_builder.database.layout import current_layout
 from msprobe_builder.database.migrations import SCHEMA_VERSION, migrate, read_as_current
 from msprobe_builder.database.problems import (
     REBUILD,
     DamagedError,
+    damaged,
     file_error,
     in_words,
     read_only,
 )
 from msprobe_builder.database.recover import recovered
+from msprobe_builder.facts.wording import ENGLISH, tell
 from msprobe_builder.files.problems import FileError
-from msprobe_builder.files.regular import held_open
+from msprobe_builder.files.regular import has_locks, held_open
 
+# What values of a type or size raise that nothing of ours writes.
+UNEXPECTED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _FOREIGN_TABLES = frozenset({"tb_nodes", "tb_config"})  # of the tool this one replaces
 
 
@@ -37,10 +42,19 @@ def opened(path: Path, *, as_it_is: bool = False) -> Iterator[sqlite3.Connection
     """A connection that reads a whole .vis.db and cannot write to it.
 
     A file of an older version looks like one of today, unless ``as_it_is``. UsageError when
-    there is no file; FileError when it cannot be read, also when that shows only while it is read.
+    there is no file; FileError when it cannot be read, also when that shows only while it is read:
+    what nobody foresaw is the file's fault if something is wrong with it.
     """
-    with reading(found(path), as_it_is=as_it_is) as connection:
-        yield connection
+    file = found(path)
+    try:
+        with reading(file, as_it_is=as_it_is) as connection:
+            yield connection
+    except UNEXPECTED as error:
+        with reading(file, as_it_is=True) as connection:
+            wrong = next(findings(connection), None)
+        if wrong is None:
+            raise
+        raise damaged(file.name, tell(wrong, ENGLISH).rstrip(".")) from error
 
 
 @contextmanager
@@ -78,6 +92,7 @@ def writing(
     FileError when the file cannot be read or written, or the change takes too long.
     """
     check_header(file)
+    require_locks(file)
     if not is_writable(file):
         raise read_only(file.name)
     with (
@@ -120,6 +135,9 @@ def unchecked(
 def locked(path: Path) -> Iterator[None]:
     """Within it nobody else writes to a file, and everybody may read it; FileError."""
     file = found(path)
+    if not has_locks(file.path):  # nobody writes there
+        yield
+        return
     with (
         _held(file),
         closing(connect(file.path, "mode=rw")) as connection,
@@ -186,10 +204,22 @@ def check_header(file: DatabaseFile) -> None:
 def read_mode(file: DatabaseFile) -> str:
     """How SQLite may open a file to read it, as parameters of its URI; FileError."""
     if 2 not in file.header[18:20]:
-        return "mode=ro"
+        # Where nothing can be locked nobody changes a file either; see require_locks().
+        return "mode=ro" if has_locks(file.path) else "mode=ro&immutable=1"
     # Write-ahead mode, set by some other program: reading it would create files beside it.
     require_no_log(file)
     return "mode=ro&immutable=1"
+
+
+def require_locks(file: DatabaseFile) -> None:
+    """FileError where two changes at once could not be kept apart."""
+    if not has_locks(file.path):
+        raise FileError(
+            "no_locks",
+            f"{file.name} lies on a file system without locks: changes of two people at once would"
+            " spoil it.",
+            "Copy it to a local disk to change matches; here it can be looked at.",
+        )
 
 
 def check_identity(connection: sqlite3.Connection, name: str) -> int:

@@ -23,7 +23,7 @@ from msprobe_builder.database.journal import (
 )
 from msprobe_builder.database.problems import is_busy
 from msprobe_builder.files.problems import FileError
-from msprobe_builder.files.regular import held_open
+from msprobe_builder.files.regular import has_locks, held_open
 
 _WAIT_SECONDS = 2.0  # for a program that writes just now
 
@@ -56,11 +56,25 @@ def recovered(file: DatabaseFile, *, may_write: bool) -> DatabaseFile:
         if not may_be_hot(journal, status.st_size):
             return file
         with _one_at_a_time, held_open(file.path):
+            if not has_locks(file.path):
+                raise FileError(
+                    "unfinished",
+                    f"A program was killed while it wrote to {file.name}, and on a file system"
+                    " without locks nobody can take back what it left half done.",
+                    f"Copy it together with {journal.name} to a local disk.",
+                )
             if _is_readable(file.path):
                 return file  # somebody is writing just now, and SQLite sees to it
             if not belongs(file.path, journal, status):
                 raise _left_over(file, journal)
             _recover(file, may_write=may_write)
+    except PermissionError as error:
+        raise FileError(
+            "unfinished",
+            f"{journal.name} beside {file.name} may not be read by the user who runs this program;"
+            " it may hold what a killed program left half done.",
+            f"Allow it with chmod a+r {journal.name}, or remove it if it is not of this file.",
+        ) from error
     except OSError:
         return file  # gone meanwhile: SQLite says what is left to say
     return read_file(file.name, file.path) or file

@@ -241,6 +241,14 @@ CREATE TABLE overflow_parameter (
     PRIMARY KEY (node_id, ordinal)
 ) WITHOUT ROWID;
 
+-- Where NaN and infinity began: calls that made some, and on each rank the first that was given any.
+CREATE TABLE not_finite (
+    node_id  INTEGER PRIMARY KEY REFERENCES node,
+    part     INTEGER NOT NULL CHECK (part IN (0, 1, 2)), -- made it, was given it, received it
+    giver_id INTEGER REFERENCES node, -- the call of another rank from which it was received
+    why      TEXT NOT NULL            -- JSON: facts
+);
+
 -- Where a node of a parallel merge came from, and how a merged value was made.
 CREATE TABLE origin (
     node_id INTEGER NOT NULL REFERENCES node,

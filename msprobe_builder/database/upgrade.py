@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from msprobe_builder.base.publish import published, reserve
-from msprobe_builder.database.connection import connect
+from msprobe_builder.database.connection import connect_own
 from msprobe_builder.database.migrations import SCHEMA_VERSION
 from msprobe_builder.database.open import opened, prepare_writing
 from msprobe_builder.database.problems import in_words
@@ -21,7 +21,7 @@ def upgraded_copy(database: Path, output: Path) -> int:
     target = reserve(output.parent, output.name)
     with opened(database, as_it_is=True) as source, published(target) as temporary:
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL, 0o666))
-        with in_words(str(database)), closing(connect(temporary, "mode=rw")) as copy:
+        with in_words(str(database)), closing(connect_own(temporary)) as copy:
             source.backup(copy)
             copy.execute("BEGIN IMMEDIATE")
             prepare_writing(copy, str(database))

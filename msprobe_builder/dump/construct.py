@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.limits import MOST_MICRO_STEPS
 
 _MICRO_STEPS = "megatron_micro_step_number"
-_MOST_MICRO_STEPS = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ def read_construct(content: Any, path: Path, names: dict[str, str] | None = None
     highest = content[_MICRO_STEPS]
     if not _is_micro_step(highest):
         raise BuildError(
-            f"{path} has {_MICRO_STEPS} = {str(highest)[:40]}, which is no micro-step number; "
+            f"{path} has {_MICRO_STEPS} = {str(highest)[:40]}, which is no micro-step number "
+            f"below {MOST_MICRO_STEPS:,}; "
             "dump this step again."
         )
     parents: dict[str, str | None] = {}
@@ -77,7 +78,7 @@ def _no_parent(value: Any, child: str, path: Path) -> str | None:
 
 
 def _is_micro_step(value: Any) -> bool:
-    return type(value) is int and 0 <= value < _MOST_MICRO_STEPS
+    return type(value) is int and 0 <= value < MOST_MICRO_STEPS
 
 
 def _bad(child: str, path: Path) -> BuildError:

@@ -80,9 +80,9 @@ def read_dump(
 ) -> Dump:
     """Read one rank; names, types and shapes are interned in ``texts``.
 
-    ``gradients_by_argument`` prefers them where the dump has them. With ``flat`` neither a
-    hierarchy nor stacks are needed: without them it is a list of calls. Names of calls that are in
-    ``names`` are the same objects in this dump, and new ones are added.
+    ``gradients_by_argument`` prefers them where the dump has them. Without stack.json no call has
+    a stack. With ``flat`` no hierarchy is needed: without one it is a list of calls. Names of
+    calls that are in ``names`` are the same objects in this dump, and new ones are added.
 
     Raises BuildError naming the file when one is missing, damaged or of an unknown form.
     """
@@ -94,7 +94,7 @@ def read_dump(
     with without_garbage_collection():
         # The hierarchy first: it is small, and without it there is nothing to build.
         twice: list[str] = []
-        lacks = _lacking(directory) if flat and isinstance(source, Path) else ()
+        lacks = _lacking(directory, flat=flat) if isinstance(source, Path) else ()
         hierarchy = {} if construct_path in lacks else _construct(source, twice)
         is_flat = flat and hierarchy == {}
         if not is_flat:
@@ -170,9 +170,10 @@ def _file_reader(path: Path, by_argument: bool) -> DumpReader:
     return DumpReader(path, by_example=is_large and not by_argument)
 
 
-def _lacking(directory: Path) -> tuple[Callable[[Path], Path], ...]:
-    """Which of the files beside dump.json do not exist."""
-    return tuple(one for one in (construct_path, stack_path) if not one(directory).exists())
+def _lacking(directory: Path, *, flat: bool) -> tuple[Callable[[Path], Path], ...]:
+    """Which of the files beside dump.json that can be done without do not exist."""
+    spared = (construct_path, stack_path) if flat else (stack_path,)
+    return tuple(one for one in spared if not one(directory).exists())
 
 
 class _InMemoryReader:
@@ -205,7 +206,6 @@ def _stacks(source: Source, repeated: list[str]) -> dict[str, Any]:
         path = stack_path(source.directory)
     else:
         path = stack_path(source)
-        _require_file(path, "dump this step again")
         content = _load(path, repeated)
     if not isinstance(content, dict):
         raise BuildError(f"{path} does not hold a JSON object; dump this step again.")

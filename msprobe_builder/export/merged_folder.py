@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.publish import temporary_folder
 
 SIDES = ("npu", "bench")
 
@@ -47,20 +48,19 @@ def export_folder(directory: Path) -> Iterator[Path]:
     """
     check_target(directory)
     is_new = not directory.exists()
-    temporary = directory / f".{os.getpid()}.building"
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        temporary.mkdir()
-    except OSError as error:
-        raise _cannot("write into", directory, error) from error
-    try:
-        yield temporary
-        try:
-            _move_up(temporary, directory)
-        except OSError as error:
-            raise _cannot("write into", directory, error) from error
+        with ExitStack() as stack:
+            try:
+                directory.mkdir(parents=True, exist_ok=True)
+                temporary = stack.enter_context(temporary_folder(directory, "export"))
+            except OSError as error:
+                raise _cannot("write into", directory, error) from error
+            yield temporary
+            try:
+                _move_up(temporary, directory)
+            except OSError as error:
+                raise _cannot("write into", directory, error) from error
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
         if is_new:
             with suppress(OSError):  # it holds what was exported
                 directory.rmdir()

@@ -216,10 +216,13 @@ def _suspect_json(one: Suspect) -> dict[str, Any]:
     }
 
 
+_MOST_BYTES = 1 << 63  # what a damaged shape says beyond it is no size
+
+
 def size_fact(proposal: dict[str, Any]) -> Fact | None:
     """How much the next dump takes; None where nobody knows."""
     size = proposal.get("expected_bytes")
-    if size is None:
+    if size is None or size > _MOST_BYTES:
         return None
     for unit in ("bytes", "kB", "MB", "GB"):
         if size < 1000:

@@ -16,9 +16,14 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from msprobe_builder.base.limits import LARGEST_TEXT_FILE, MIB
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 # How what common programs pack begins.
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"PK\3\4")
@@ -51,6 +56,8 @@ class _HeldFile:
 
 _lock = threading.Lock()
 _held: dict[_Identity, _HeldFile] = {}
+_lockable: dict[int, bool] = {}  # by device
+_FAR = 1 << 62
 
 
 def version_of(status: os.stat_result) -> Version:
@@ -91,6 +98,16 @@ def read_text(path: Path) -> str:
 
 
 @contextmanager
+def opened_table(path: Path, largest: int) -> Iterator[TextIO]:
+    """A text file of rows, as the module csv wants it; what is no UTF-8 is replaced. OSError."""
+    descriptor = open_regular(path)
+    with os.fdopen(descriptor, encoding="utf-8-sig", newline="", errors="replace") as file:
+        if os.fstat(descriptor).st_size > largest:
+            raise UnreadableFileError(0, f"it is larger than {largest // MIB:,} MiB", str(path))
+        yield file
+
+
+@contextmanager
 def held_open(path: Path) -> Iterator[None]:
     """Within it, SQLite may open ``path``; OSError when nobody may read it."""
     with _lock:
@@ -112,6 +129,27 @@ def held_open(path: Path) -> Iterator[None]:
                 del _held[identity]
                 for descriptor in file.descriptors:
                     os.close(descriptor)
+
+
+def has_locks(path: Path) -> bool:
+    """Whether files may be locked where ``path`` lies; OSError when it cannot be read.
+
+    Asked once for each file system, by a lock far behind any that SQLite takes.
+    """
+    if fcntl is None:
+        return True
+    device = path.stat().st_dev
+    if device not in _lockable:
+        with held_open(path):
+            with _lock:
+                descriptor = _held[_identity(path.stat())].descriptors[0]
+            try:
+                for kind in (fcntl.LOCK_SH | fcntl.LOCK_NB, fcntl.LOCK_UN):
+                    fcntl.lockf(descriptor, kind, 1, _FAR)
+                _lockable[device] = True
+            except OSError:
+                _lockable[device] = False
+    return _lockable[device]
 
 
 def read_start(path: Path, size: int) -> tuple[bytes, os.stat_result]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.options import DEFAULT_OPTIONS
-from msprobe_builder.base.publish import file_name, published, reserve
+from msprobe_builder.base.publish import file_name, published, reserve, temporary_folder
 from msprobe_builder.database.write.imported import complete_import
 from msprobe_builder.facts.fact import fact
 from msprobe_builder.importers.reference_rows import ReferenceFile, read_reference
@@ -30,8 +29,8 @@ def import_reference(source: Path, output: Path) -> BuildResult:
     found = read_reference(source)
     target = reserve(output.parent, file_name(output.name))
     # Beside the target: it is moved there in the end.
-    with tempfile.TemporaryDirectory(prefix=".importing-", dir=target.parent) as folder:
-        result = build(_config(found, Path(folder)), Path(folder), name="imported", workers=1)
+    with temporary_folder(target.parent, "importing") as folder:
+        result = build(_config(found, folder), folder, name="imported", workers=1)
         findings = _complete(result.path, source, found)
         try:
             with published(target) as temporary:

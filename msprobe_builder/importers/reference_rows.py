@@ -1,4 +1,4 @@
-"""The databases of the tool this one replaces (versions 8 and 26), read back into dumps.
+"""The files of the tool this one replaces, read back into dumps: databases, before them JSON.
 
 Such a file holds one row per node with everything it knew as text: the parent, the parameters
 with their statistics, and the partner as a path of names. Its own metrics are left aside: they
@@ -8,6 +8,7 @@ follow from the statistics and are measured again.
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from msprobe_builder.base.errors import BuildError, UsageError
-from msprobe_builder.base.limits import HIGHEST_NUMBER, LARGEST_REFERENCE_TEXT
+from msprobe_builder.base.limits import HIGHEST_NUMBER, LARGEST_JSON, LARGEST_REFERENCE_TEXT
 from msprobe_builder.database.open import connected, found
 from msprobe_builder.dump.names import ROOT, parse_gradients
 from msprobe_builder.dump.source import InMemoryDump
+from msprobe_builder.files.regular import read_bytes
 
 Place = tuple[int, int]  # step and rank
 
@@ -27,6 +29,8 @@ _SIDES = {"NPU": 0, "BENCH": 1}
 _COLLECTIONS = ("8", "9")  # groups of calls, which every build makes by itself
 _TASKS = {"summary": "statistics", "all": "statistics", "md5": "statistics", "": "statistics"}
 _TASKS |= {"structure": "structure", "statistics": "statistics", "tensor": "statistics"}
+_NO_CHECKSUM = "00000000"  # what stands where none was recorded
+_PLACE = re.compile(r"(?:step(\d{1,9}))?[^0-9]*rank(\d{1,9})")
 _STATISTICS = ("Max", "Min", "Mean", "Norm")
 _NODES = (
     "SELECT step, rank, data_source, node_name, node_type, up_node, matched_node_link, stack_id,"
@@ -61,14 +65,86 @@ class UnlikeError(Exception):
 
 def read_reference(path: Path) -> ReferenceFile:
     """Read a whole file, changing nothing; UsageError or BuildError in one sentence."""
-    with _opened(path) as connection:
-        try:
+    try:
+        if path.suffix == ".vis":  # of versions before 8
+            return _read_text(path)
+        with _opened(path) as connection:
             return _read(connection, path.name)
-        except UnlikeError as error:
-            raise BuildError(
-                f"{path} is not as the tool it comes from writes such files: {error}."
-                " Build it again from the dumps with msprobe-build."
-            ) from error
+    except UnlikeError as error:
+        raise BuildError(
+            f"{path} is not as the tool it comes from writes such files: {error}."
+            " Build it again from the dumps with msprobe-build."
+        ) from error
+
+
+def _read_text(path: Path) -> ReferenceFile:
+    """A file of JSON: both sides of one step and rank, or one side alone."""
+    try:
+        text = read_bytes(path, LARGEST_JSON).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UnlikeError("it is no text") from error
+    content = _parse(text, dict, LARGEST_JSON)
+    named = _PLACE.search(path.stem)
+    step, rank = (int(one or 0) for one in named.groups()) if named else (0, 0)
+    place = step, rank
+    task = str(content.get("task") or "")
+    if task not in _TASKS:
+        raise UnlikeError(f"its task is {task[:40]!r}")
+    pairs: list[dict[str, object]] = []
+    dumps: list[dict[Place, InMemoryDump]] = []
+    is_comparison = "Bench" in content
+    for key in ("NPU", "Bench") if is_comparison else ("",):
+        side = content.get(key) if key else content
+        nodes = side.get("node") if isinstance(side, dict) else None
+        if not isinstance(nodes, dict):
+            raise UnlikeError(f"{key or 'it'} holds no nodes")
+        graph = _Graph()
+        for name, node in nodes.items():
+            if not isinstance(node, dict):
+                raise UnlikeError(f"node {name[:80]} is no object")
+            link = node.get("matched_node_link")
+            cells = (node.get(one) or {} for one in ("input_data", "output_data"))
+            inputs, outputs = (one if isinstance(one, dict) else {} for one in cells)
+            above = node.get("upnode")
+            parent = None if above in (None, "", "None", ROOT) else str(above)
+            is_added = _add(
+                graph, name, str(node.get("node_type")), parent, inputs, outputs,
+                node.get("stack_info"),
+            )  # fmt: skip
+            if is_added and key == "NPU" and isinstance(link, list) and link:
+                pairs.append({"npu": name, "bench": str(link[-1]), "step": step, "rank": rank})
+        dumps.append({place: _dump(graph, _TASKS[task], path.name)})
+    return ReferenceFile(
+        dumps[0],
+        dumps[1] if is_comparison else {},
+        pairs,
+        had_real_data=task in ("all", "tensor"),
+        checks_overflow=content.get("OverflowCheck") is True,
+    )
+
+
+def _add(
+    graph: _Graph,
+    node: str,
+    kind: str,
+    above: str | None,
+    inputs: dict[str, Any],
+    outputs: dict[str, Any],
+    lines: Any,
+) -> bool:
+    """Take a node into a graph; whether it is a call or module."""
+    if node == ROOT:
+        return False
+    if kind in _COLLECTIONS:
+        graph.groups[node] = above
+        return False
+    graph.construct[node] = above
+    record = _record(node, inputs, outputs)
+    if record is not None:
+        graph.data[node] = record
+    if isinstance(lines, list) and lines and all(isinstance(line, str) for line in lines):
+        graph.stacks[node] = lines
+    return True
 
 
 @contextmanager
@@ -109,20 +185,10 @@ def _read(connection: sqlite3.Connection, name: str) -> ReferenceFile:
             raise UnlikeError(f"{str(source)[:40]!r} is no side")
         graph = sides[side].setdefault(place, _Graph())
         above = None if parent in (None, "", ROOT) else str(parent)
-        if node == ROOT:
-            continue
-        if str(kind) in _COLLECTIONS:
-            graph.groups[str(node)] = above
-            continue
-        graph.construct[str(node)] = above
-        record = _record(str(node), _parse(inputs, dict), _parse(outputs, dict))
-        if record is not None:
-            graph.data[str(node)] = record
-        lines = _parse(stacks.get(stack), list)
-        if lines and all(isinstance(line, str) for line in lines):
-            graph.stacks[str(node)] = lines
+        cells = _parse(inputs, dict), _parse(outputs, dict), _parse(stacks.get(stack), list)
+        is_added = _add(graph, str(node), str(kind), above, *cells)
         path = _parse(link, list)
-        if side == 0 and path:
+        if side == 0 and path and is_added:
             pair = {"npu": str(node), "bench": str(path[-1])}
             pairs.append({**pair, "step": place[0], "rank": place[1]})
     npu, bench = (
@@ -187,7 +253,7 @@ def _leaf(value: dict[str, Any]) -> dict[str, Any] | None:
     leaf |= {name: _statistic(value.get(name)) for name in _STATISTICS}
     if value.get("requires_grad") in ("True", "False"):
         leaf["requires_grad"] = value["requires_grad"] == "True"
-    if isinstance(value.get("md5"), str):
+    if isinstance(value.get("md5"), str) and value["md5"] != _NO_CHECKSUM:
         leaf["md5"] = value["md5"]
     return leaf
 
@@ -216,11 +282,11 @@ def _number(value: Any) -> int:
     return value
 
 
-def _parse(text: Any, kind: type[Any]) -> Any:
+def _parse(text: Any, kind: type[Any], most: int = LARGEST_REFERENCE_TEXT) -> Any:
     """A value of JSON in a text cell; empty where there is none."""
     if text in (None, ""):
         return kind()
-    if not isinstance(text, str) or len(text) > LARGEST_REFERENCE_TEXT:
+    if not isinstance(text, str) or len(text) > most:
         raise UnlikeError("a cell that should hold JSON does not")
     try:
         found = json.loads(text)

@@ -39,8 +39,16 @@ def likeliest(violations: Sequence[Violation], rank_of: Mapping[int, int]) -> li
     return result
 
 
-def rule(all_ranks: AllRanks, checked: Counter[Check], unchecked: Counter[Check]) -> Ruling:
-    """The verdict on all ranks and steps; suspects and places are changed where it says more."""
+def rule(
+    all_ranks: AllRanks,
+    checked: Counter[Check],
+    unchecked: Counter[Check],
+    received: Mapping[tuple[int, int], Facts],
+) -> Ruling:
+    """The verdict on all ranks and steps; suspects and places are changed where it says more.
+
+    ``received`` is what is said of steps and ranks that got NaN or infinity from others.
+    """
     accused = all_ranks.accused
     strong = [one.step for one in accused if one.strength == Strength.STRONG]
     for one in accused:
@@ -54,7 +62,11 @@ def rule(all_ranks: AllRanks, checked: Counter[Check], unchecked: Counter[Check]
         holds = (fact("held.little") if said else fact("held.nothing"), *said, *rest)
     for place in all_ranks.places:
         own = [one for one in standing if (one.step, one.rank) == (place.step, place.rank)]
-        place.conclusion, place.said = accuse_called(own[0], None) if own else (clean, holds)
+        if own:
+            place.conclusion, place.said = accuse_called(own[0], None)
+        else:
+            given = received.get((place.step, place.rank))
+            place.conclusion, place.said = (clean, holds) if given is None else (CLEAN, given)
         place.changed = True
     if not standing:
         return Ruling([], clean, holds)

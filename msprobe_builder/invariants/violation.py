@@ -19,6 +19,7 @@ class Check(Enum):
     UPDATE = "update"
     ADDITION = "addition"
     CALL = "call"
+    FINITE = "not_finite"  # found by the overflow check, which counts nothing
 
     def said(self, count: int) -> Fact:
         """So many of it."""
@@ -27,7 +28,7 @@ class Check(Enum):
     @classmethod
     def of(cls, code: str) -> Check | None:
         """What a fact that :meth:`said` has made is of."""
-        return next((one for one in cls if one.said(0).code == code), None)
+        return next((one for one in _SAID if one.said(0).code == code), None)
 
 
 _SAID = {

@@ -15,6 +15,7 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.match.matching import Matching
+from msprobe_builder.metrics.beginning import Beginning
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.metrics.groups import GroupResults
 
@@ -33,6 +34,7 @@ class Graph:
     overflow: Int  # 0 none, 1 medium, 2 high, 3 critical
     overflow_rows: Int = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # of the table
     provenance: Provenance | None = None  # of a side that was merged
+    beginnings: tuple[Beginning, ...] = ()  # of NaN and infinity
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ import functools
 import re
 import stat
 import sys
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -26,8 +25,10 @@ from numpy.typing import NDArray
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.wording import ENGLISH, tell
+from msprobe_builder.files.arrays import mapped_array
+from msprobe_builder.files.saved import check_saved, load_checked
+from msprobe_builder.files.torch_archive import is_archive, is_compressed, is_whole, plain_tensor
 from msprobe_builder.metrics.tensor_store import stored_tensor
-from msprobe_builder.metrics.torch_archive import is_compressed, is_whole, plain_tensor
 
 if TYPE_CHECKING:
     import torch
@@ -180,9 +181,9 @@ def path_of(directory: Path | None, name: str | None) -> Path:
 
 
 def _open_npy(path: Path) -> StoredTensor:
-    content: Any = np.lib.format.open_memmap(path, mode="r")
+    content = mapped_array(path)
     _wide(content.dtype)
-    return StoredTensor(content.shape, content.view(np.ndarray))  # whose pieces are made faster
+    return StoredTensor(content.shape, content)
 
 
 def _wide(dtype: np.dtype[Any]) -> type[np.generic]:
@@ -193,21 +194,17 @@ def _wide(dtype: np.dtype[Any]) -> type[np.generic]:
 
 
 def _open_pt(path: Path) -> StoredTensor:
-    if zipfile.is_zipfile(path):  # an old form is none, and has no checksums
-        _require_checksums(path)
+    if is_archive(path):  # an old form is none, and has no checksums
+        _require_checksums(path)  # remembered, where torch would not look at them
         plain = plain_tensor(path)
         if plain is not None:
             return StoredTensor(plain.shape, plain)
         if is_compressed(path):
             reason = fact("file.compressed", name=path.name)
             raise TensorFileError("unreadable", reason)
+    check_saved(path)
+    content = load_checked(path)
     torch = _torch()
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except RuntimeError as error:
-        if "mmap can only be used" not in str(error):
-            raise
-        content = torch.load(path, map_location="cpu", weights_only=True)
     if not isinstance(content, torch.Tensor):
         raise TensorFileError("unreadable", fact("file.no_tensor", name=path.name))
     content = content.detach()

@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.limits import LARGEST_STORE_INDEX
+from msprobe_builder.files.arrays import mapped_part
+from msprobe_builder.files.regular import read_bytes
+
 DATA, INDEX = "tensors.bin", "index.json"
-_LARGEST_INDEX = 1 << 30  # bytes
 _NUMPY = """
     float16 float32 float64 complex64 complex128 int8 int16 int32 int64 uint8 uint16 uint32 uint64
     bool
@@ -42,8 +45,6 @@ def stored_tensor(directory: Path, name: str) -> tuple[NDArray[Any], str | None]
         return None
     if index.is_symlink() or (directory / DATA).is_symlink():
         raise StoreError(f"{INDEX} or {DATA} is a link")
-    if state.st_size > _LARGEST_INDEX:
-        raise StoreError(f"{INDEX} is larger than any index")
     entry = _entries(index, state.st_mtime_ns, state.st_size).get(name)
     if entry is None:
         return None
@@ -54,13 +55,13 @@ def stored_tensor(directory: Path, name: str) -> tuple[NDArray[Any], str | None]
         raise StoreError(f"{DATA} is too short for it")
     content: Any = np.zeros(shape, dtype)
     if size:
-        content = np.memmap(directory / DATA, dtype, "r", offset, shape or (1,)).reshape(shape)
+        content = mapped_part(directory / DATA, dtype, offset, shape)
     return content, kind if kind in _BITS else None
 
 
 @functools.lru_cache(maxsize=8)
 def _entries(index: Path, _changed: int, _size: int) -> dict[str, Any]:
-    content = json.loads(index.read_text(encoding="utf-8"))
+    content = json.loads(read_bytes(index, LARGEST_STORE_INDEX))
     if not isinstance(content, dict):
         raise StoreError(f"{INDEX} holds no object")
     return content

@@ -59,7 +59,12 @@ def named(name: str) -> Operator:
 @cache
 def row_of(name: str) -> Operator:
     """The row of this name, or one that says nothing."""
-    return named(name) if name in _written() or name in _generated() else Operator(name, Kind.OTHER)
+    return named(name) if is_row(name) else Operator(name, Kind.OTHER)
+
+
+def is_row(name: str) -> bool:
+    """Whether the table has a row of this name, whatever its kind."""
+    return name in _written() or name in _generated()
 
 
 def is_in_place(stem: str) -> bool:

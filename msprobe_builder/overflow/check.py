@@ -4,7 +4,8 @@
 level       inputs    outputs    also
 ==========  ========  =========  =========================================================
 medium      abnormal  normal
-high        abnormal  abnormal   the norm of an output is over 100 times that of the inputs
+high        abnormal  abnormal   the norm of an output is over 100 times that of the inputs, or
+                                 a backward call's forward call was abnormal
 critical    normal    abnormal
 ==========  ========  =========  =========================================================
 
@@ -26,10 +27,9 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import lowest_numbers
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.metrics.tolerance import (
-    meaningless_rows,
-)
+from msprobe_builder.metrics.tolerance import meaningless_rows
 from msprobe_builder.operators import questions
+from msprobe_builder.overflow.values import Values, is_text, values_of
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -43,38 +43,25 @@ _MAX, _MIN, _NORM = 0, 1, 3
 class Overflow:
     """Level of each node (0 none, 1 medium, 2 high, 3 critical) and the parameters to blame.
 
-    ``rows`` are rows of the parameter table; ``first`` is the call that finished first of those
-    with a level, -1 when the graph is clean.
+    ``rows`` are rows of the parameter table, ``bad`` those with NaN or infinity; ``first`` is the
+    call where it began: the first that made NaN or infinity, else that was given some, else whose
+    norm grew; -1 when the graph is clean. ``made`` and ``given`` are calls of the first two kinds
+    with no such call inside, in order of execution.
     """
 
     level: Int
     rows: Int
     first: int
-
-
-@dataclass(frozen=True)
-class _Values:
-    """What is wrong with each parameter, by row."""
-
-    nan: Bool
-    plus: Bool  # +inf
-    minus: Bool  # -inf
-    is_scalar: Bool
-
-    @property
-    def abnormal(self) -> Bool:
-        return self.nan | self.plus | self.minus
-
-    @property
-    def only_minus(self) -> Bool:
-        return self.minus & ~self.nan & ~self.plus
+    bad: Int
+    made: Int
+    given: Int
 
 
 def check_overflow(tree: Tree, table: ParameterTable, texts: Texts, rank: int) -> Overflow:
     """Overflow level of every call of one side."""
     size = len(tree)
     ignored = meaningless_rows(tree, table, texts, rank)
-    values = _values(table, texts)
+    values = values_of(table, texts)
     is_input = np.isin(table.section, (Section.INPUT, Section.PARAMETERS))
     bad = values.abnormal & ~ignored
     bad &= ~_deliberate(tree, table, texts, values, bad)
@@ -87,31 +74,36 @@ def check_overflow(tree: Tree, table: ParameterTable, texts: Texts, rank: int) -
     level = np.select(
         [inputs & outputs, inputs, outputs], [HIGH, MEDIUM, CRITICAL], default=NONE
     ).astype(np.int64)
+    _hand_on(tree, inputs | outputs, level)
     _judge_gradients(tree, table, bad, inputs | outputs, level)
+    made, given = _beginnings(tree, level)
     grown = _grown(tree, table, texts, is_input, ignored | values.abnormal)
     grown &= level[table.node] == NONE
     level[table.node[grown]] = HIGH
     rows = np.flatnonzero(bad | grown)
-    return Overflow(level, rows, _first(tree, level))
+    first = min((*made[:1].tolist(), *given[:1].tolist()), default=-1)
+    if first < 0:
+        first = _first(tree, level)
+    return Overflow(level, rows, first, np.flatnonzero(bad), made, given)
 
 
-def _values(table: ParameterTable, texts: Texts) -> _Values:
-    recorded = (table.missing[None, :] & np.array([[1], [2], [4], [8]])) == 0
-    nan = (np.isnan(table.statistics) & recorded).any(axis=0)
-    extremes = table.statistics[: _MIN + 1]
-    is_scalar = ~table.is_tensor & _is(table.type_id, texts, "float")
-    return _Values(
-        nan=nan | (is_scalar & _is(table.value_id, texts, "NaN")),
-        plus=(extremes == np.inf).any(axis=0)
-        | (is_scalar & _is(table.value_id, texts, "Infinity")),
-        minus=(extremes == -np.inf).any(axis=0)
-        | (is_scalar & _is(table.value_id, texts, "-Infinity")),
-        is_scalar=is_scalar,
-    )
+def _hand_on(tree: Tree, abnormal: Bool, level: Int) -> None:
+    """A backward call makes nothing of its own whose forward call had NaN or infinity already."""
+    calls = tree.calls
+    twin = calls.twin
+    handed = (calls.direction == Direction.BACKWARD) & (level == CRITICAL) & (twin >= 0)
+    level[handed & abnormal[twin]] = HIGH
 
 
-def _is(ids: Int, texts: Texts, text: str) -> Bool:
-    return np.asarray(ids == texts.find(text), dtype=bool)
+def _beginnings(tree: Tree, level: Int) -> tuple[Int, Int]:
+    """Calls that made bad values, and calls that were given some, none of them around another."""
+    worse = np.r_[0, np.cumsum(level >= HIGH)]
+    alone = worse[tree.subtree_end + 1] == worse[np.arange(len(tree)) + 1]
+    made = np.flatnonzero((level == CRITICAL) & alone)
+    given = np.flatnonzero((level == HIGH) & alone)
+    if not len(given) and not len(made):  # some came in, none of it came out
+        given = np.flatnonzero(level == MEDIUM)[:1]
+    return made, given
 
 
 def _nodes(table: ParameterTable, rows: Bool, size: int) -> Bool:
@@ -120,9 +112,7 @@ def _nodes(table: ParameterTable, rows: Bool, size: int) -> Bool:
     return found
 
 
-def _deliberate(
-    tree: Tree, table: ParameterTable, texts: Texts, values: _Values, bad: Bool
-) -> Bool:
+def _deliberate(tree: Tree, table: ParameterTable, texts: Texts, values: Values, bad: Bool) -> Bool:
     """Rows whose infinity was put there on purpose: masks, and infinities given as numbers.
 
     A mask is an input of a forward call with -inf but neither NaN nor +inf. What comes out of a
@@ -207,7 +197,7 @@ def _grown(tree: Tree, table: ParameterTable, texts: Texts, is_input: Bool, left
 def _largest_factor(table: ParameterTable, texts: Texts, size: int) -> NDArray[np.float64]:
     """The largest finite number passed as a plain float to each node, at least 1."""
     factor = np.ones(size)
-    rows = np.flatnonzero(~table.is_tensor & _is(table.type_id, texts, "float"))
+    rows = np.flatnonzero(~table.is_tensor & is_text(table.type_id, texts, "float"))
     of_text: dict[int, float] = {}
     for text_id in np.unique(table.value_id[rows]).tolist():
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import replace
 
 from msprobe_builder.base.codes import Strength
@@ -10,6 +11,7 @@ from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.database.read.all_ranks import read_all_ranks
 from msprobe_builder.database.read.graphs import has_reference, read_graphs
 from msprobe_builder.database.read.meta import read_task
+from msprobe_builder.database.read.not_finite import StoredBeginning
 from msprobe_builder.database.read.surroundings import Known, read_surroundings
 from msprobe_builder.database.write.verdict import write_ruling
 from msprobe_builder.dump.task import Task
@@ -50,12 +52,15 @@ def link_communication(connection: sqlite3.Connection) -> list[Diagnostic]:
     return findings
 
 
-def settle_verdict(connection: sqlite3.Connection) -> None:
-    """Bring the verdicts on single steps and ranks together; nothing where there is none."""
+def settle_verdict(connection: sqlite3.Connection, origins: Sequence[StoredBeginning]) -> None:
+    """Bring the verdicts on single steps and ranks together; nothing where there is none.
+
+    ``origins`` are where NaN and infinity began.
+    """
     if not has_reference(connection):
         from msprobe_builder.pipeline.one_run import settle_run
 
-        settle_run(connection)
+        settle_run(connection, origins)
         return
     all_ranks = read_all_ranks(connection)
     if not all_ranks.places:

@@ -21,6 +21,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.argument_gradients import has_argument_gradients
 from msprobe_builder.dump.read import read_dump
 from msprobe_builder.dump.source import Source
+from msprobe_builder.dump.stack import stack_path
 from msprobe_builder.dump.task import Task, common_task, require_same_framework, task_of
 from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.part import Part
@@ -332,6 +333,8 @@ def read_rank(
         message = fact("note.unreadable_value")
         count = dump.parameters.unreadable
         found.append(Diagnostic("warning", "unreadable_value", message, count=count))
+    if isinstance(source, Path) and not flat and not stack_path(source).exists():
+        found.append(Diagnostic("info", "no_stacks", fact("note.no_stacks")))
     if dump.stacks.skipped:
         message = fact("note.malformed_stack")
         count = dump.stacks.skipped

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from msprobe_builder.database.connection import connect_own
 from msprobe_builder.database.write.gather import Gatherer, task_of_shard, without_journal
 from msprobe_builder.database.write.packed import LARGEST_COPIED
 from msprobe_builder.pipeline.executors.attempt import Outcome
@@ -70,7 +71,7 @@ class Joined:
                 return
             if self._gatherer is None:
                 shutil.copyfile(shard, self._path)
-                self._connection = sqlite3.connect(self._path, isolation_level=None)
+                self._connection = connect_own(self._path)
                 without_journal(self._connection)
                 self._gatherer = Gatherer(self._connection)
             else:

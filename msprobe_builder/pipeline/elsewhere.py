@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from msprobe_builder.database.connection import connect_own
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.told import count_alone, read_matched, read_told
 from msprobe_builder.pipeline.compare import PairJob
@@ -63,5 +64,5 @@ def _asked(
     path: Path, base: Path | None, question: Callable[[sqlite3.Connection], Answer]
 ) -> Answer:
     """What a shard of ours says, or the database that is added to, which anybody may have made."""
-    with opened(path) if path == base else closing(sqlite3.connect(path)) as connection:
+    with opened(path) if path == base else closing(connect_own(path)) as connection:
         return question(connection)

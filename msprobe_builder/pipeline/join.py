@@ -15,6 +15,7 @@ from msprobe_builder.base.options import DEFAULT_OPTIONS
 from msprobe_builder.base.version import __version__
 from msprobe_builder.database.read.configuration import Configuration
 from msprobe_builder.database.read.counts import Counts, read_counts, read_diagnostics
+from msprobe_builder.database.read.not_finite import read_beginnings
 from msprobe_builder.database.write.across import forget_across, keeping_first_words
 from msprobe_builder.database.write.configuration import write_configuration
 from msprobe_builder.database.write.gather import Gatherer, finishing, task_of_shard
@@ -87,8 +88,15 @@ def gather(
         gatherer.begin()
         if config.npu_layout is None:  # merged models hold the calls of many ranks
             found = found + link_communication(connection)
+        origins = read_beginnings(connection)
+        if origins:  # hardly ever
+            from msprobe_builder.pipeline.origins import heard, told
+
+            origins = heard(connection, origins)
+            if config.options.overflow_check:
+                found = [*found, *told(connection, origins)]
         with keeping_first_words(connection):
-            settle_verdict(connection)
+            settle_verdict(connection, origins)
         if configuration is not None:
             write_configuration(connection, configuration)
         write_diagnostics(connection, found)

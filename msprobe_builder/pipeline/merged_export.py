@@ -7,10 +7,10 @@ import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.publish import temporary_folder
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.discover import discover
 from msprobe_builder.dump.source import Place
@@ -67,8 +67,8 @@ def export_merged(
     try:
         with export_folder(directory) as folder:
             jobs = [replace(job, export_to=folder) for job in jobs]
-            with TemporaryDirectory(prefix=".", dir=folder) as findings:
-                outcomes = run_jobs(jobs, Path(findings), _export_job, progress, workers)
+            with temporary_folder(folder, "findings") as findings:
+                outcomes = run_jobs(jobs, findings, _export_job, progress, workers)
                 failed = failures(outcomes)
                 diagnostics += failed_ranks(failed)
                 for outcome in outcomes:

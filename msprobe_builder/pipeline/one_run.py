@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from collections.abc import Sequence
 
 from msprobe_builder.database.read.all_ranks import read_all_ranks
 from msprobe_builder.database.read.calls import read_communication_calls
 from msprobe_builder.database.read.evidence import read_runs
+from msprobe_builder.database.read.not_finite import StoredBeginning
 from msprobe_builder.database.read.stacks import read_source
 from msprobe_builder.database.write.one_run import add_suspects, write_evidence, write_place
 from msprobe_builder.database.write.verdict import write_ruling
@@ -21,6 +23,7 @@ from msprobe_builder.invariants.evidence import evidence_of
 from msprobe_builder.invariants.violation import Check
 from msprobe_builder.link.calls import communication_calls
 from msprobe_builder.metrics.result import PairResult
+from msprobe_builder.pipeline.origins import received_at, violations
 from msprobe_builder.verdict.ruling.evidence import source_line
 
 
@@ -44,8 +47,11 @@ def store_evidence(connection: sqlite3.Connection, result: PairResult) -> None:
     add_suspects(connection, told_of, first_node=1)
 
 
-def settle_run(connection: sqlite3.Connection) -> None:
-    """Check the ranks of each step against each other and write the verdict on all."""
+def settle_run(connection: sqlite3.Connection, origins: Sequence[StoredBeginning]) -> None:
+    """Check the ranks of each step against each other and write the verdict on all.
+
+    ``origins`` are where NaN and infinity began.
+    """
     if not read_all_ranks(connection).places:
         return  # of merged ranks, or without numbers
     checked: Counter[Check] = Counter()
@@ -57,12 +63,15 @@ def settle_run(connection: sqlite3.Connection) -> None:
         unchecked += found.unchecked
         chosen = likeliest(found.violations, run.rank_of)
         add_suspects(connection, [(one, read_source(connection, one.node)) for one in chosen])
+    add_suspects(
+        connection, [(one, read_source(connection, one.node)) for one in violations(origins)]
+    )
     all_ranks = read_all_ranks(connection)
     for place in all_ranks.places:
         _add(checked, unchecked, place.said)
     if not (checked or unchecked or all_ranks.accused):
         return
-    ruling = rule(all_ranks, checked, unchecked)
+    ruling = rule(all_ranks, checked, unchecked, received_at(origins))
     write_ruling(connection, all_ranks, ruling, None, compared=sum(checked.values()))
 
 

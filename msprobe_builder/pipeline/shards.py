@@ -110,14 +110,17 @@ def _remove_left_overs(output: Path) -> None:
     """Remove the folders of builds that were killed."""
     for folder in output.glob(f"{_PREFIX}*{_SUFFIX}"):
         with suppress(OSError):
-            lock = _lock(folder) if _CAN_LOCK else None
+            lock = _lock(folder, or_else=False) if _CAN_LOCK else None
             if lock is not None:
                 shutil.rmtree(folder, ignore_errors=True)
                 os.close(lock)
 
 
-def _lock(folder: Path) -> int | None:
-    """Make the folder when it is missing and take its lock; None when another process has it."""
+def _lock(folder: Path, *, or_else: bool = True) -> int | None:
+    """Make the folder when it is missing and take its lock; None when another process has it.
+
+    ``or_else`` goes on without one on a file system that has none.
+    """
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
     while True:
         folder.mkdir(exist_ok=True)
@@ -133,10 +136,12 @@ def _lock(folder: Path) -> int | None:
             os.close(lock)
             return None
         except OSError:  # a file system without locks
-            pass
+            if not or_else:
+                os.close(lock)
+                return None
         if not os.path.samestat(os.fstat(lock), _stat(folder / _LOCK)):
             os.close(lock)  # it was removed meanwhile by who had it
-            return _lock(folder)
+            return _lock(folder, or_else=or_else)
     return lock
 
 

@@ -18,6 +18,7 @@ from msprobe_builder.dump.task import Task
 from msprobe_builder.facts.fact import fact
 from msprobe_builder.metrics.grading import PROFILES
 from msprobe_builder.metrics.result import Graph, PairResult
+from msprobe_builder.overflow.values import is_finite
 from msprobe_builder.pipeline.compare import PairJob, Report, build_pair
 from msprobe_builder.pipeline.kept import Keeper
 from msprobe_builder.verdict.judge import judge_pair
@@ -26,8 +27,7 @@ from msprobe_builder.verdict.judge import judge_pair
 def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> None:
     """Build one step and rank into a database of its own; what an executor runs."""
     result = replace(build_pair(job, report, keeper), inputs=job.inputs)
-    if job.options.overflow_check:
-        result = _with_overflow(result)
+    result = _with_overflow(result, is_told=job.options.overflow_check)
     judgement = judge_pair(result, job.options.judge)
     report("store")
     if job.export_to is not None:
@@ -40,6 +40,10 @@ def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> Non
                 from msprobe_builder.pipeline.one_run import store_evidence
 
                 store_evidence(connection, result)
+            elif result.bench is None and result.npu.beginnings:  # of merged ranks
+                from msprobe_builder.database.write.one_run import write_place
+
+                write_place(connection, result.step, result.rank, (), 0)
             write_pair(connection, result)
             if judgement is not None:
                 write_judgement(connection, judgement, len(result.npu.tree))
@@ -57,19 +61,27 @@ def _is_checked_alone(result: PairResult) -> bool:
     return is_alone and result.task is not Task.STRUCTURE
 
 
-def _with_overflow(result: PairResult) -> PairResult:
-    """The same result with the overflow levels of both sides."""
-    from msprobe_builder.overflow.check import check_overflow
+def _with_overflow(result: PairResult, *, is_told: bool) -> PairResult:
+    """The same result with where NaN and infinity began on both sides.
 
+    With ``is_told`` also with the levels of all calls.
+    """
     diagnostics = list(result.diagnostics)
     graphs: list[Graph | None] = []
     for side, graph in enumerate((result.npu, result.bench)):
-        if graph is None:
-            graphs.append(None)
+        if graph is None or (not is_told and is_finite(graph.table, result.texts)):
+            graphs.append(graph)
             continue
+        from msprobe_builder.overflow.check import check_overflow
+        from msprobe_builder.overflow.origin import beginnings
+
         found = check_overflow(graph.tree, graph.table, result.texts, result.rank)
-        graphs.append(replace(graph, overflow=found.level, overflow_rows=found.rows))
-        if found.first >= 0:
+        began = tuple(beginnings(graph.tree, graph.table, found, result.texts))
+        graph = replace(graph, beginnings=began)
+        if is_told:
+            graph = replace(graph, overflow=found.level, overflow_rows=found.rows)
+        graphs.append(graph)
+        if is_told and found.first >= 0:
             first = Diagnostic(
                 "warning",
                 "overflow",

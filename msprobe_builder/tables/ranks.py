@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
+from msprobe_builder.base.codes import Section
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.publish import written
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.meta import read_task
+from msprobe_builder.database.read.not_finite import holds_beginnings, read_beginnings
 from msprobe_builder.facts.fact import Fact, fact, plain
 from msprobe_builder.facts.wording import ENGLISH, tell
+from msprobe_builder.metrics.beginning import Part
+from msprobe_builder.pipeline.origins import first_of_ranks, origin_of
 from msprobe_builder.tables.columns import NUMERIC, columns_of
 from msprobe_builder.tables.export import wanted_places
 from msprobe_builder.tables.read import read_rows
-from msprobe_builder.tables.rows import Cell
+from msprobe_builder.tables.rows import Cell, Row
 from msprobe_builder.tables.write import write_sheets
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """The first row of a rank that is bad, or not finite; ``order`` counts its rows from 0."""
+    """The first row of a rank that is bad, or not finite; ``order`` counts its rows from 0.
+
+    ``is_received`` tells of NaN and infinity that came from another rank.
+    """
 
     step: int
     rank: int
     order: int
     name: str
+    is_received: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,9 @@ def export_ranks(
         cells: dict[str, dict[tuple[str, int], Cell]] = {}
         different: list[Trouble] = []
         not_finite: list[Trouble] = []
+        beginnings = _beginnings(connection)
         for number, place in enumerate(places):
+            began = None if beginnings is None else beginnings.get((place.step, place.rank))
             step = f"step{place.step}_" if several_steps else ""
             heads.append(f"{step}rank{place.rank}")
             has_different = has_not_finite = False
@@ -81,9 +93,10 @@ def export_ranks(
                 if row.is_bad and not has_different:
                     has_different = True
                     different.append(here)
-                if row.overflows and not has_not_finite:
+                if row.overflows and not has_not_finite and _is_where(began, beginnings, row):
                     has_not_finite = True
-                    not_finite.append(here)
+                    is_received = began is not None and not began.is_origin
+                    not_finite.append(replace(here, is_received=is_received))
                 if not calls or name.startswith(tuple(calls)):
                     of_name = cells.setdefault(name, {})
                     for index, column in chosen:
@@ -93,7 +106,7 @@ def export_ranks(
     write_sheets(path, ["NPU Name", *heads], tables)
     first = (
         min(different, key=_earliest, default=None),
-        min(not_finite, key=_earliest, default=None),
+        min(not_finite, key=_made_first, default=None),
     )
     result = RankTable(path, *first, _said(*first))
     with written(directory / f"ranks_{stamp}.json") as stream:
@@ -106,6 +119,42 @@ def _sheet(
 ) -> Iterator[list[Cell]]:
     for name, of_name in cells.items():
         yield [name, *(of_name.get((index, rank), "") for rank in range(ranks))]
+
+
+class _Began(NamedTuple):
+    """The call with which NaN or infinity began on a rank; ``is_origin`` where on all."""
+
+    name: str
+    is_made: bool
+    is_origin: bool
+
+
+def _beginnings(connection: sqlite3.Connection) -> dict[tuple[int, int], _Began] | None:
+    """By step and rank of this run; None of files from before that was stored."""
+    if not holds_beginnings(connection):
+        return None
+    found = [one for one in read_beginnings(connection) if one.side == 0]
+    origin = origin_of(found)
+    names = {(one.step, one.rank): one for one in first_of_ranks(found)}
+    if origin is not None:
+        names[origin.step, origin.rank] = origin
+    return {
+        place: _Began(one.name, one.part is Part.MADE, one is origin)
+        for place, one in names.items()
+    }
+
+
+def _is_where(began: _Began | None, known: object, row: Row) -> bool:
+    """Whether a row that is not finite is the one to tell of its rank."""
+    if known is None:
+        return True
+    if began is None or not str(row.cells[0]).startswith(f"{began.name}."):
+        return False
+    return row.section != Section.INPUT or not began.is_made
+
+
+def _made_first(trouble: Trouble) -> tuple[int, bool, int, int]:
+    return trouble.step, trouble.is_received, trouble.order, trouble.rank
 
 
 def _earliest(trouble: Trouble) -> tuple[int, int, int]:

@@ -16,6 +16,7 @@ from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.publish import file_name, published, reserve
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.base.version import __version__
+from msprobe_builder.database.connection import connect_own
 from msprobe_builder.database.open import connected, found
 from msprobe_builder.database.trends.open import STATISTICS, SUFFIX
 from msprobe_builder.database.trends.reference import STATISTICS as REFERENCE_STATISTICS
@@ -66,7 +67,7 @@ def build_trend(source: Path, directory: Path, name: str | None = None) -> Trend
         reserve(directory, target.name)
         with published(target) as temporary:
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL, 0o666))
-            with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
+            with closing(connect_own(temporary)) as connection:
                 writer = TrendWriter(connection)
                 kind, skipped = _fill(source, writer)
                 if not writer.rows:

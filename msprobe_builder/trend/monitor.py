@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,12 @@ from numpy.typing import NDArray
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.limits import HIGHEST_NUMBER, LARGEST_JSON
 from msprobe_builder.base.texts import storable
+from msprobe_builder.files.regular import open_regular, opened_table, read_part
 from msprobe_builder.trend.reference_monitor import ROUNDING, rank_of, reference_rows
 
 # In the order in which a step comes by them.
 KINDS = (
-    *("weight", "activation", "local_gradient", "gradient"),
+    *("weight", "activation", "local_gradient", "communication", "gradient"),
     *("learning_rate", "optimizer_state"),
 )
 STATISTICS = ("norm", "mean", "max", "min", "zeros", "nans")
@@ -148,9 +151,7 @@ def _files(directory: Path) -> list[tuple[int, Path]]:
 
 
 def _csv(path: Path) -> Iterator[Sequence[Any]]:
-    if path.stat().st_size > LARGEST_JSON:
-        raise BuildError(f"{path} is larger than a table may be; record with format parquet.")
-    with path.open(encoding="utf-8-sig", newline="", errors="replace") as file:
+    with _readable(path), opened_table(path, LARGEST_JSON) as file:
         rows = csv.reader(file)
         if tuple(next(rows, ())) != _COLUMNS:
             raise BuildError(f"{path} is no record of a monitor: its columns are others.")
@@ -164,9 +165,15 @@ def _csv(path: Path) -> Iterator[Sequence[Any]]:
 
 
 def _ends_whole(path: Path) -> bool:
-    with path.open("rb") as file:
-        file.seek(-1, 2)
-        return file.read(1) == b"\n"
+    return read_part(path, path.stat().st_size - 1, 1) == b"\n"
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise BuildError(f"Cannot read {path}: {error.strerror}.") from error
 
 
 def _parquet(path: Path) -> Iterator[Sequence[Any]]:
@@ -175,6 +182,7 @@ def _parquet(path: Path) -> Iterator[Sequence[Any]]:
     except ImportError as error:
         raise BuildError(f"{path} needs pyarrow; install msprobe-graph[tables].") from error
     try:
+        os.close(open_regular(path))
         table = pyarrow.parquet.read_table(path, columns=list(_COLUMNS))
     except (OSError, ValueError, KeyError) as error:
         raise BuildError(f"{path} is damaged: it is no record of a monitor.") from error

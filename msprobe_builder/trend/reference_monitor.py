@@ -13,8 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.limits import LARGEST_JSON
+from msprobe_builder.files.regular import opened_table
 
 ROUNDING = 1e-6  # a unit of the last decimal
 _DIRECTORY = re.compile(r"\w+_\d\d-\d\d-\d\d-rank(\d{1,9})-\w+\Z")
@@ -72,9 +75,7 @@ def _metric(path: Path) -> str:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str, list[float]]]:
-    if path.stat().st_size > LARGEST_JSON:
-        raise BuildError(f"{path} is larger than a table may be; record fewer steps a file.")
-    with path.open(encoding="utf-8-sig", newline="", errors="replace") as file:
+    with opened_table(path, LARGEST_JSON) as file:
         rows = csv.DictReader(file)
         if not set(rows.fieldnames or ()) >= _COLUMNS:
             raise BuildError(f"{path} is no record of a monitor: its columns are others.")
@@ -99,4 +100,6 @@ def _numbers(row: Mapping[str, str]) -> list[float]:
 
 def _together(one: list[float], other: list[float]) -> list[float]:
     added = [a + b for a, b in zip(one, other, strict=True)]
-    return [*added[:2], max(one[2], other[2]), min(one[3], other[3]), *added[4:]]
+    # As torch does: where one part holds NaN, the extremes of all are NaN.
+    high, low = float(np.maximum(one[2], other[2])), float(np.minimum(one[3], other[3]))
+    return [*added[:2], high, low, *added[4:]]

@@ -12,9 +12,11 @@ import numpy as np
 
 from msprobe_builder.base.codes import Strength
 from msprobe_builder.base.options import Judge
-from msprobe_builder.dump.names import Direction
 from msprobe_builder.facts.fact import Facts
+from msprobe_builder.graph.calls import count_gradients_otherwise
+from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.result import PairResult
+from msprobe_builder.verdict.differences.operators import has_other_precision
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.judgement import applies, judge_by_model
 from msprobe_builder.verdict.ruling.conclusion import FAULT, conclude
@@ -31,7 +33,7 @@ def judge_pair(result: PairResult, judge: Judge) -> Judgement | None:
     if by_model is not None and judge == "model":
         return by_model
     by_rules = judge_by_rules(result)
-    if by_rules is None or by_model is None or by_rules.is_reduced:
+    if by_rules is None or by_model is None:
         return by_rules
     return _agreed(result, by_rules, by_model)
 
@@ -40,29 +42,54 @@ def _agreed(result: PairResult, by_rules: Judgement, by_model: Judgement) -> Jud
     """What both say together: a fault for certain where both see one, at the model's place."""
     sees, model_sees = by_rules.conclusion == FAULT, by_model.conclusion == FAULT
     first = by_model.suspects[0] if by_model.suspects else None
-    if sees and (first is None or not model_sees):
-        return _doubted(result, by_rules)
-    if first is None:
-        return replace(by_rules, said=(*by_rules.said, *_told_of_limits(by_model)))
-    if not model_sees or (first.side == 0 and first.node in _of_parameters(result)):
-        return by_rules
+    if first is None and (not sees or _told_by_other_recorders(result)):
+        clean = by_model if _told_by_other_recorders(result) else by_rules
+        return replace(clean, said=(*clean.said, *_told_of_limits(by_model, clean)))
+    if first is None or (sees and not model_sees):
+        return by_rules if _is_of_modules(result) else _doubted(result, by_rules)
+    if model_sees and _is_measured(result):
+        return _with(by_model, by_rules.suspects[0]) if by_rules.suspects else by_model
+    if not sees:
+        return _doubted(result, by_model)
     if by_rules.suspects and _is_told_better(by_rules, first):
         return by_rules
-    return _with(by_model, by_rules.suspects[0]) if sees else _doubted(result, by_model)
+    return _with(by_model, by_rules.suspects[0])
 
 
-def _told_of_limits(by_model: Judgement) -> Facts:
+def _told_by_other_recorders(result: PairResult) -> bool:
+    """Whether one recorder adds gradients up and the other does not: rules take that for more."""
+    assert result.bench is not None
+    return count_gradients_otherwise(result.npu.tree.calls, result.bench.tree.calls)
+
+
+def _is_of_modules(result: PairResult) -> bool:
+    """Whether nothing but modules was recorded, in half precision, where rules see more."""
+    assert result.bench is not None
+    assert result.comparisons is not None
+    npu = Part(result.npu.tree, result.npu.table)
+    is_mixed = has_other_precision(npu, result.bench.table, result.comparisons)
+    return is_mixed and not bool(npu.calls.is_api.any())
+
+
+def _is_measured(result: PairResult) -> bool:
+    """Whether elements themselves, or sketches of them, were compared, and not numbers alone."""
+    assert result.comparisons is not None
+    metrics = result.comparisons.metrics
+    return any(
+        one in metrics and bool(metrics[one].known.any())
+        for one in ("relative_difference", "euclidean_distance")
+    )
+
+
+def _told_of_limits(by_model: Judgement, other: Judgement) -> Facts:
     """What a difference must be to be seen, and what was not compared."""
+    known = {one.code for one in other.said}
     return tuple(
         one
         for one in by_model.said
         if one.code in ("limits", "limits.forward", "not_judged.gradients")
+        and one.code not in known
     )
-
-
-def _of_parameters(result: PairResult) -> set[int]:
-    """Nodes of gradients of parameters, which recorders add up in ways that rules know."""
-    return set(np.flatnonzero(result.npu.tree.calls.direction == Direction.NONE).tolist())
 
 
 # What rules know more of than where it is.

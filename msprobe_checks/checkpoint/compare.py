@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_checks.checkpoint.explain import cause_of, differing_part, is_nearer
 from msprobe_checks.checkpoint.names import EMBEDDING, HEAD, by_family, plain_name
-from msprobe_checks.checkpoint.parameter import Checkpoint, Parameter
+from msprobe_checks.checkpoint.parameter import Checkpoint, Parameter, are_equal
 
 if TYPE_CHECKING:
     import torch
@@ -44,6 +44,7 @@ class Similarity:
     share: float | None = None  # ‖a − b‖ / ‖b‖
     is_rounding: bool = False  # no more than writing in the coarser of both types explains
     cause: Fact | None = None  # what was exchanged or cut off, where it can be told
+    not_numbers: int = 0  # elements that are NaN at the same place on both sides
     is_part: bool = False  # the cause says where the difference is, not what was done
 
     @property
@@ -134,15 +135,11 @@ def _untied(
     own: dict[str, Parameter], other: Mapping[str, Parameter], notes: list[Fact]
 ) -> dict[str, Parameter]:
     """Without an output layer that is the embedding once more, when the other model has none."""
-    import torch
-
     heads = [name for name in own if name in _HEADS and name not in other]
     embeddings = [name for name in own if name in _EMBEDDINGS]
     for head in heads:
         for embedding in embeddings:
-            if own[head].shape == own[embedding].shape and torch.equal(
-                own[head].load(), own[embedding].load()
-            ):
+            if are_equal(own[head].load(), own[embedding].load()):
                 notes.append(fact("checkpoint.tied", name=head))
                 return {name: one for name, one in own.items() if name != head}
     return own
@@ -160,10 +157,16 @@ def _similarity(name: str, a: Parameter | None, b: Parameter | None) -> Similari
         x, y = x[:count], y[:count]
     if x.shape != y.shape:
         return Similarity(name, shapes, cause=cause_of(x, y))
+    if a.is_bits or b.is_bits:
+        is_equal = a.dtype == b.dtype and bool((x == y).all())
+        cause = None if is_equal else fact("checkpoint.bits", first=a.dtype, second=b.dtype)
+        return Similarity(name, shapes, is_rounding=is_equal, cause=cause)
     step = max(_STEP.get(one.dtype, 0.0) for one in (a, b))
-    l2, cosine, relative, share, is_rounding = _measured(x, y, step)
+    l2, cosine, relative, share, is_rounding, nans = _measured(x, y, step)
     if is_rounding:
-        return Similarity(name, shapes, l2, cosine, relative, share, True, padding)
+        return Similarity(
+            name, shapes, l2, cosine, relative, share, True, padding, not_numbers=nans
+        )
     cause = cause_of(x, y)
     part = differing_part(x, y) if cause is None else None
     if cause is not None and padding is not None:
@@ -181,14 +184,21 @@ def is_padded(name: str, a: Parameter, b: Parameter) -> bool:
 
 def _measured(
     x: torch.Tensor, y: torch.Tensor, step: float
-) -> tuple[float, float | None, float, float | None, bool]:
-    """l2, cosine, relative and share, and whether half a ``step`` of rounding explains it all."""
+) -> tuple[float, float | None, float, float | None, bool, int]:
+    """l2, cosine, relative and share, whether half a ``step`` of rounding explains it all.
+
+    Last how many elements are NaN on both sides, which the rest leaves out.
+    """
     distance = dot = of_x = of_y = relative = 0.0
-    is_rounding = True
+    is_rounding, nans = True, 0
     for a, b in _pieces(x, y):
         apart = (a - b).abs()
         apart[a == b] = 0.0  # equal infinities
-        apart[a.isnan() & b.isnan()] = 0.0
+        neither = a.isnan() & b.isnan()
+        count = int(neither.sum())
+        if count:
+            nans += count
+            apart, a, b = (one.masked_fill(neither, 0.0) for one in (apart, a, b))
         larger = a.abs().maximum(b.abs())
         distance += float(apart.square().sum())
         dot += float((a * b).sum())
@@ -205,7 +215,7 @@ def _measured(
     if of_x > 0 and of_y > 0:
         cosine = max(-1.0, min(1.0, dot / math.sqrt(of_x) / math.sqrt(of_y)))
     share = math.sqrt(distance / of_y) if of_y > 0 else (0.0 if distance == 0 else None)
-    return math.sqrt(distance), cosine, relative, share, is_rounding
+    return math.sqrt(distance), cosine, relative, share, is_rounding, nans
 
 
 def _pieces(x: torch.Tensor, y: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:

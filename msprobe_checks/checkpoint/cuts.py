@@ -8,6 +8,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msprobe_builder.base.errors import BuildError
 from msprobe_checks.checkpoint.parameter import Parameter
 
 if TYPE_CHECKING:
@@ -99,6 +100,11 @@ def experts_apart(own: Mapping[str, Parameter], local: int) -> dict[str, Paramet
 
 def _one_expert(fused: Parameter, is_first: bool, expert: int, count: int) -> Parameter:
     rows, columns = fused.shape
+    if (columns if is_first else rows) % count:
+        raise BuildError(
+            f"A fused weight of {rows:,} rows and {columns:,} columns does not divide into the"
+            f" {count:,} experts that num_experts says; check the arguments in the checkpoint."
+        )
     shape = (columns // count, rows) if is_first else (columns, rows // count)
     return Parameter(shape, fused.dtype, partial(_load_expert, fused, is_first, expert, count))
 

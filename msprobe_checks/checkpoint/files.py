@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import pickle
-import struct
 from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.limits import DEEPEST_MAPPING, MOST_REPEATED, MOST_VALUES
+from msprobe_builder.files.saved import load_saved
+from msprobe_builder.files.tensors import opened_safetensors
 from msprobe_builder.metrics.tensor_file import require_torch
-from msprobe_builder.metrics.torch_archive import is_compressed
 from msprobe_checks.checkpoint.parameter import Parameter, of_tensor
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
 SAFETENSORS = ".safetensors"
-_DEEPEST = 50  # mappings and lists inside each other
 # Where training scripts put the model; what lies beside it is the optimizer's.
 _MODEL_KEYS = ("model", "state_dict", "model_state_dict", "module")
 
@@ -48,35 +48,10 @@ class Inert:
 def load_torch(path: Path) -> object:
     """What torch saved in a file, with ``Inert`` for all that is neither tensor nor plain value.
 
-    Raises BuildError when the file is none that torch wrote, or damaged.
+    Raises FileError when the file is none that torch wrote, or damaged.
     """
     require_torch(path)
-    import torch
-    from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
-
-    try:
-        strange: list[Any] = [(Inert, name) for name in get_unsafe_globals_in_checkpoint(path)]
-        # An archive that somebody packed again would be mapped as if it were not compressed.
-        is_mapped = not is_compressed(path)
-        with safe_globals(strange):
-            content: object = torch.load(
-                path, map_location="cpu", weights_only=True, mmap=is_mapped
-            )
-    except FileNotFoundError as error:
-        raise BuildError(f"{path} does not exist; check the path of the checkpoint.") from error
-    except Exception as error:  # a damaged or hostile file may raise anything
-        if isinstance(error, OSError) and error.strerror:
-            raise BuildError(f"Cannot read {path}: {error.strerror}.") from error
-        if isinstance(error, pickle.UnpicklingError):
-            raise BuildError(
-                f"{path} is damaged, or holds objects that cannot be read without running code; "
-                "save the model's state_dict() alone, or as safetensors."
-            ) from error
-        raise BuildError(
-            f"{path} cannot be read as a checkpoint: it is damaged, or no file that torch.save "
-            "writes today; save it again with torch.save or as safetensors."
-        ) from error
-    return content
+    return load_saved(path, Inert)
 
 
 def read_torch(path: Path) -> dict[str, Parameter]:
@@ -91,49 +66,80 @@ def read_torch(path: Path) -> dict[str, Parameter]:
     return dict(tensors(content))
 
 
-def tensors(content: object, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Parameter]]:
-    """All dense tensors in nested mappings and lists, by their dotted names."""
+def tensors(content: object) -> Iterator[tuple[str, Parameter]]:
+    """All dense tensors in nested mappings and lists, by their dotted names.
+
+    BuildError where they are nested too deep or name each other without end.
+    """
+    return _tensors(content, "", 0, count(1))
+
+
+def _tensors(
+    content: object, prefix: str, depth: int, seen: Iterator[int]
+) -> Iterator[tuple[str, Parameter]]:
     import torch
 
+    if next(seen) > MOST_VALUES:
+        raise BuildError(
+            f"A checkpoint holds more than {MOST_VALUES:,} values, or mappings that hold "
+            "themselves; save the model's state_dict() alone."
+        )
     if isinstance(content, torch.Tensor):
         content = content.detach()
         if content.layout is torch.strided and not content.is_quantized and not content.is_meta:
-            yield prefix or "tensor", of_tensor(content)
-    elif depth < _DEEPEST and isinstance(content, Mapping | list | tuple):
+            yield prefix or "tensor", _stored(prefix or "tensor", content)
+    elif isinstance(content, Mapping | list | tuple):
+        if depth >= DEEPEST_MAPPING:
+            raise BuildError(
+                f"A checkpoint holds more than {DEEPEST_MAPPING} mappings inside each other, at "
+                f"{prefix[:80]}; save the model's state_dict() alone."
+            )
         items = content.items() if isinstance(content, Mapping) else enumerate(content)
         for key, value in items:
-            yield from tensors(value, f"{prefix}.{key}" if prefix else str(key), depth + 1)
+            name = _text(key)
+            yield from _tensors(value, f"{prefix}.{name}" if prefix else name, depth + 1, seen)
+
+
+def _text(key: object) -> str:
+    """A key as part of a name; BuildError for one that no checkpoint has."""
+    if isinstance(key, str | int | float | bool | None):
+        return str(key)
+    if isinstance(key, tuple) and not any(isinstance(part, tuple | frozenset) for part in key):
+        return str(key)
+    raise BuildError(
+        f"A checkpoint has a key of type {type(key).__name__}; save the model's state_dict() alone."
+    )
+
+
+def _stored(name: str, tensor: torch.Tensor) -> Parameter:
+    """A tensor; BuildError when it has many more elements than there are in the file."""
+    held = tensor.untyped_storage().nbytes() // max(1, tensor.element_size())
+    if tensor.numel() > max(held, MOST_REPEATED):
+        raise BuildError(
+            f"{name[:80]} has {tensor.numel():,} elements, of which its file holds {held:,}; save "
+            "it again, made contiguous()."
+        )
+    return of_tensor(tensor)
 
 
 def read_safetensors(path: Path) -> dict[str, Parameter]:
-    """The parameters in a safetensors file; BuildError when it is damaged."""
-    try:
-        from safetensors import SafetensorError, safe_open
-    except ImportError as error:
-        raise BuildError(f"{path} is read with safetensors; pip install safetensors.") from error
-    try:
-        with safe_open(path, framework="pt") as file:
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-            return {
-                name: Parameter(
-                    tuple(one.get_shape()),
-                    _TYPES.get(one.get_dtype(), one.get_dtype().lower()),
-                    partial(_load_safetensor, path, name),
-                )
-                for name, one in slices.items()
-            }
-    except FileNotFoundError as error:
-        raise BuildError(f"{path} does not exist; check the path of the checkpoint.") from error
-    except (SafetensorError, OSError, ValueError, struct.error) as error:
-        raise BuildError(f"{path} is damaged, or no safetensors file ({error}).") from error
+    """The parameters in a safetensors file; FileError when it is damaged."""
+    with opened_safetensors(path) as file:
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        return {
+            name: Parameter(
+                tuple(one.get_shape()),
+                _TYPES.get(one.get_dtype(), one.get_dtype().lower()),
+                partial(_load_safetensor, path, name),
+                one.get_dtype() not in _NUMBERS,
+            )
+            for name, one in slices.items()
+        }
 
 
 def _load_safetensor(path: Path, name: str) -> torch.Tensor:
-    from safetensors import safe_open
-
-    with safe_open(path, framework="pt") as file:
-        tensor: torch.Tensor = file.get_tensor(name)
-    return tensor
+    with opened_safetensors(path) as file:
+        return of_tensor(file.get_tensor(name)).load()
 
 
 # safetensors' names of types by torch's.
@@ -151,3 +157,6 @@ _TYPES = {
     "U8": "uint8",
     "BOOL": "bool",
 }
+
+# Those of which torch can make numbers.
+_NUMBERS = frozenset("C64 U16 U32 U64 F8_E8M0".split()) | _TYPES.keys()

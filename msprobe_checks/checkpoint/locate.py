@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.files.regular import read_part, read_text
 from msprobe_checks.checkpoint.files import (
     SAFETENSORS,
     TORCH_SUFFIXES,
@@ -17,6 +18,7 @@ from msprobe_checks.checkpoint.parameter import Checkpoint, Parameter
 from msprobe_checks.checkpoint.sharded import INDEX, METADATA, read_distributed, read_indexed
 
 _TRACKER = "latest_checkpointed_iteration.txt"
+_LONGEST_TRACKER = 100  # bytes
 _WHOLE = ("model.safetensors", "pytorch_model.bin", "adapter_model.safetensors")
 
 
@@ -76,7 +78,7 @@ def _of_directory(path: Path) -> Checkpoint:
 
 
 def _latest(tracker: Path) -> Path:
-    text = tracker.read_text(encoding="utf-8", errors="replace").strip()
+    text = read_part(tracker, 0, _LONGEST_TRACKER).decode("utf-8", "replace").strip()
     is_number = text.isascii() and text.isdigit() and len(text) < 10
     if not is_number and text != "release":
         raise BuildError(f"{tracker} names no iteration: it must hold a number or 'release'.")
@@ -103,7 +105,7 @@ def _is_optimizer(name: str) -> bool:
 def _groups(directory: Path) -> int | None:
     """Groups of query heads by Hugging Face's configuration beside the weights."""
     try:
-        content = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+        content = json.loads(read_text(directory / "config.json"))
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(content, dict):

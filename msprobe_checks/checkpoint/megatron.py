@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.limits import HIGHEST_EXPERT
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_checks.checkpoint.cuts import (
     Cut,
@@ -28,6 +29,7 @@ from msprobe_checks.checkpoint.parameter import (
     Checkpoint,
     Parameter,
     ShapeError,
+    are_equal,
     joined,
     rows,
 )
@@ -72,13 +74,23 @@ def read_megatron(directory: Path) -> Checkpoint:
         }
         if not models:
             raise BuildError(f"{rank} holds no model: it has none of the keys model, model0.")
-        ranks = max(1, _number(args, "expert_model_parallel_size"))
-        local = _number(args, "num_experts") // ranks
+        local = _local_experts(rank, args)
         for chunk, model in models.items():
             own = {_unwrapped(name): one for name, one in tensors(model)}
             chunks.setdefault((chunk, place.pp), {})[place.tp, place.ep] = experts_apart(own, local)
     _require_all(directory, chunks, args)
     return _joined_stages(chunks, args)
+
+
+def _local_experts(rank: Path, args: Mapping[str, Any]) -> int:
+    """Experts of a rank; BuildError for numbers that no model has."""
+    experts, ranks = _number(args, "num_experts"), _number(args, "expert_model_parallel_size") or 1
+    if experts > HIGHEST_EXPERT or experts % ranks:
+        raise BuildError(
+            f"{rank} is damaged: num_experts {experts:,} is more than {HIGHEST_EXPERT:,}, or does "
+            f"not divide by expert_model_parallel_size {ranks:,}."
+        )
+    return experts // ranks
 
 
 def _content(rank: Path) -> Mapping[str, Any]:
@@ -207,13 +219,11 @@ def _whole(
 
 
 def _all_equal(copies: Iterable[Parameter]) -> bool:
-    import torch
-
     first, *others = copies
     if any(other.shape != first.shape for other in others):
         return False
     tensor = first.load()
-    return all(torch.equal(tensor, other.load()) for other in others)
+    return all(are_equal(tensor, other.load()) for other in others)
 
 
 def _unwrapped(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from msprobe_builder.facts.fact import Fact
@@ -23,6 +24,7 @@ class Parameter:
     shape: tuple[int, ...]
     dtype: str  # as torch names it, without ``torch.``
     load: Callable[[], torch.Tensor]
+    is_bits: bool = False  # of a type that torch computes nothing with: its bytes are loaded
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,37 @@ class Checkpoint:
 
 def of_tensor(tensor: torch.Tensor) -> Parameter:
     """A tensor that is mapped or in memory already."""
-    return Parameter(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), lambda: tensor)
+    import torch
+
+    name = str(tensor.dtype).removeprefix("torch.")
+    if has_numbers(tensor.dtype):
+        return Parameter(tuple(tensor.shape), name, lambda: tensor)
+    content = (tensor if tensor.dim() else tensor[None]).view(torch.uint8)
+    return Parameter(tuple(content.shape), name, lambda: content, is_bits=True)
+
+
+@cache
+def has_numbers(dtype: torch.dtype) -> bool:
+    """Whether torch can make numbers of the elements of a type."""
+    import torch
+
+    try:
+        torch.empty(1, dtype=dtype).to(torch.complex128 if dtype.is_complex else torch.float64)
+    except (NotImplementedError, RuntimeError, TypeError):
+        return False
+    return True
+
+
+def are_equal(x: torch.Tensor, y: torch.Tensor) -> bool:
+    """Whether two tensors have the same elements, of types without arithmetic the same bytes."""
+    import torch
+
+    if x.shape != y.shape or x.dtype != y.dtype:
+        return False
+    try:
+        return torch.equal(x, y)
+    except NotImplementedError:
+        return torch.equal(*(one.contiguous().view(torch.uint8) for one in (x, y)))
 
 
 def joined(parts: list[Parameter], dimension: int) -> Parameter:
@@ -55,7 +87,7 @@ def joined(parts: list[Parameter], dimension: int) -> Parameter:
 
         return torch.cat([part.load() for part in parts], dimension)
 
-    return Parameter(tuple(shape), parts[0].dtype, load)
+    return Parameter(tuple(shape), parts[0].dtype, load, parts[0].is_bits)
 
 
 def rows(whole: Parameter, ranges: list[tuple[int, int]]) -> Parameter:
@@ -68,4 +100,4 @@ def rows(whole: Parameter, ranges: list[tuple[int, int]]) -> Parameter:
         return torch.cat([tensor[start:stop] for start, stop in ranges])
 
     count = sum(stop - start for start, stop in ranges)
-    return Parameter((count, *whole.shape[1:]), whole.dtype, load)
+    return Parameter((count, *whole.shape[1:]), whole.dtype, load, whole.is_bits)

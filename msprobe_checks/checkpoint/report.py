@@ -38,6 +38,8 @@ def _entry(one: Similarity) -> dict[str, Any]:
     if entry["shape"] is None:
         assert first is not None
         entry["shape"] = [list(first), list(second or ())]
+    if one.not_numbers:
+        entry["nan_in_both"] = one.not_numbers
     if one.is_one_sided:
         entry["only_in"] = "first" if second is None else "second"
     if one.cause is not None:
@@ -67,18 +69,28 @@ def summary_lines(comparison: Comparison) -> list[str]:
     both = [one for one in comparison.parameters if not one.is_one_sided]
     wrong = [one for one in both if not one.is_rounding]
     alone_count = len(comparison.parameters) - len(both)
-    lines.append(line(fact("label.verdict"), _verdict(len(both), wrong, alone_count)))
+    lines.append(line(fact("label.verdict"), _verdict(both, wrong, alone_count)))
     return lines + [line("", _named(one)) for one in wrong[1:_SHOWN]]
 
 
-def _verdict(both: int, wrong: list[Similarity], alone: int) -> Fact:
+def _verdict(both: list[Similarity], wrong: list[Similarity], alone: int) -> Fact:
     """Of ``both`` parameters that both checkpoints have, and ``alone`` that one has."""
     if not both:
         return fact("checkpoint.nothing_in_common")
-    if not wrong:
-        but = fact("checkpoint.but_alone", count=alone) if alone else None
-        return fact("checkpoint.agree", count=both, but=but)
-    return fact("checkpoint.differ", differing=len(wrong), count=both, first=_named(wrong[0]))
+    if wrong:
+        first = _named(wrong[0])
+        return fact("checkpoint.differ", differing=len(wrong), count=len(both), first=first)
+    but = [fact("checkpoint.but_alone", count=alone)] if alone else []
+    nans = [one for one in both if one.not_numbers]
+    if nans:
+        elements = sum(one.not_numbers for one in nans)
+        but.append(fact("checkpoint.but_nan", count=elements, name=_shown(nans[0].name)))
+    padded = sum(one.cause is not None for one in both)
+    if padded:
+        but.append(fact("checkpoint.but_padding", count=padded))
+    elements = sum(min(math.prod(shape or ()) for shape in one.shapes) for one in both)
+    clauses = fact("checkpoint.but", clauses=but) if but else None
+    return fact("checkpoint.agree", count=len(both), elements=elements, but=clauses)
 
 
 def _named(one: Similarity) -> Fact | str:
@@ -90,6 +102,9 @@ def _named(one: Similarity) -> Fact | str:
 def _reason(one: Similarity) -> Fact | None:
     if one.cause is not None:
         return one.cause
+    if one.l2 is not None and one.cosine is None:
+        # Of two tensors that differ one is zero: by that of the second nothing can be divided.
+        return fact("checkpoint.zero", which=SECOND if one.share is None else FIRST)
     if one.share is None or one.cosine is None:
         first, second = (str(list(shape or ())) for shape in one.shapes)
         return fact("checkpoint.shapes", first=first, second=second) if one.l2 is None else None

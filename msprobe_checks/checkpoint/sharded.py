@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import json
-import pickle
+import math
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.base.limits import LARGEST_TEXT_FILE
+from msprobe_builder.base.limits import LARGEST_METADATA, MOST_CHUNKS
+from msprobe_builder.files.pickles import load_records
+from msprobe_builder.files.regular import read_bytes, read_part, read_text
+from msprobe_builder.files.saved import load_saved_bytes
 from msprobe_builder.metrics.tensor_file import require_torch
 from msprobe_checks.checkpoint.files import SAFETENSORS, read_safetensors, read_torch
-from msprobe_checks.checkpoint.parameter import Parameter
+from msprobe_checks.checkpoint.parameter import Parameter, has_numbers
 
 if TYPE_CHECKING:
     import torch
@@ -23,25 +27,35 @@ INDEX = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 METADATA = ".metadata"
 
 
+class _Chunk(NamedTuple):
+    """Where a part of a tensor begins in it, how large it is, and where its bytes lie."""
+
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+    place: Any
+
+
 def read_indexed(index: Path) -> dict[str, Parameter]:
     """The parameters of all files that a Hugging Face index names, checked against it."""
     try:
-        if index.stat().st_size > LARGEST_TEXT_FILE:
-            raise BuildError(f"{index} is larger than any index of a checkpoint.")
-        content = json.loads(index.read_text(encoding="utf-8"))
+        content = json.loads(read_text(index))
         places = content["weight_map"]
         files = {_inside(index.parent, str(name)) for name in places.values()}
+    except OSError as error:
+        raise BuildError(f"Cannot read {index}: {error.strerror}.") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BuildError(f"{index} is damaged: it has no weight_map of file names.") from error
+    held = {
+        path: read_safetensors(path) if path.suffix == SAFETENSORS else read_torch(path)
+        for path in sorted(files)
+    }
     found: dict[str, Parameter] = {}
-    for path in sorted(files):
-        found |= read_safetensors(path) if path.suffix == SAFETENSORS else read_torch(path)
-    missing = sorted(set(places) - set(found))
-    if missing:
-        raise BuildError(
-            f"{missing[0]} is in none of the files that {index} names; copy all files."
-        )
-    return {name: found[name] for name in places}
+    for name, file in places.items():
+        own = held[_inside(index.parent, str(file))]
+        if name not in own:
+            raise BuildError(f"{name} is not in {file}, where {index} has it; copy all files.")
+        found[name] = own[name]
+    return found
 
 
 def read_distributed(directory: Path) -> dict[str, Parameter]:
@@ -58,63 +72,91 @@ def read_distributed(directory: Path) -> dict[str, Parameter]:
                 continue  # bytes: what is no tensor
             shape = tuple(int(size) for size in entry.size)
             chunks = [
-                (tuple(map(int, one.offsets)), places[name, tuple(one.offsets)])
+                _Chunk(
+                    tuple(map(int, one.offsets)),
+                    tuple(map(int, one.sizes)),
+                    places[name, tuple(one.offsets)],
+                )
                 for one in entry.chunks
             ]
+            _require_tiled(directory / METADATA, str(name), shape, chunks)
             dtype = str(entry.properties.dtype).removeprefix("torch.")
-            found[str(name)] = Parameter(shape, dtype, partial(_load, directory, shape, chunks))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+            found[str(name)] = Parameter(
+                shape,
+                dtype,
+                partial(_load, directory, shape, chunks),
+                not has_numbers(entry.properties.dtype),
+            )
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise BuildError(
             f"{directory / METADATA} is damaged: it misses where tensors lie."
         ) from error
     return found
 
 
-def _load(
-    directory: Path, shape: tuple[int, ...], chunks: list[tuple[tuple[int, ...], Any]]
-) -> torch.Tensor:
+def _require_tiled(metadata: Path, name: str, shape: tuple[int, ...], chunks: list[_Chunk]) -> None:
+    """BuildError unless each element lies in exactly one chunk.
+
+    Chunks that lie inside, do not overlap and are as large as the whole together cover it.
+    """
+    sizes = np.array([chunk.sizes for chunk in chunks], dtype=np.int64).reshape(
+        len(chunks), len(shape)
+    )
+    begins = np.array([chunk.offsets for chunk in chunks], dtype=np.int64).reshape(sizes.shape)
+    problem = "parts of it are missing"
+    if len(chunks) > MOST_CHUNKS:
+        problem = f"it has more than {MOST_CHUNKS:,} parts"
+    elif (begins >= 0).all() and (sizes >= 0).all():
+        ends = begins + sizes
+        if (ends > np.array(shape, dtype=np.int64)).any():
+            problem = "a part of it lies outside"
+        elif any(
+            (np.maximum(begins[at], begins[:at]) < np.minimum(ends[at], ends[:at])).all(1).any()
+            for at in range(1, len(chunks))
+        ):
+            problem = "parts of it overlap"
+        elif sum(math.prod(chunk.sizes) for chunk in chunks) == math.prod(shape):
+            return
+    raise BuildError(f"{metadata} does not describe {name} once and as a whole: {problem}.")
+
+
+def _load(directory: Path, shape: tuple[int, ...], chunks: list[_Chunk]) -> torch.Tensor:
     import torch
 
     whole: torch.Tensor | None = None
-    filled = 0
-    for offsets, place in chunks:
+    for offsets, sizes, place in chunks:
         path = _inside(directory, str(place.relative_path))
         try:
-            with path.open("rb") as file:
-                file.seek(int(place.offset))
-                content = file.read(int(place.length))
-            part = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+            content = read_part(path, int(place.offset), int(place.length))
+            part = load_saved_bytes(content)
+            if tuple(part.shape) != sizes:
+                raise ValueError("it has another shape")
+            if not has_numbers(part.dtype):
+                part = part.contiguous().view(torch.uint8)
             if whole is None:
                 whole = torch.zeros(shape, dtype=part.dtype)
-            where = tuple(
-                slice(start, start + size) for start, size in zip(offsets, part.shape, strict=True)
-            )
-            whole[where] = part
-            filled += part.numel()
+            whole[tuple(map(slice, offsets, map(sum, zip(offsets, sizes, strict=True))))] = part
         except Exception as error:  # a damaged or hostile file may raise anything
             raise BuildError(f"{path} is damaged: a part of a tensor cannot be read.") from error
-    if whole is None or filled < whole.numel():
+    if whole is None:
         raise BuildError(f"Parts of a tensor are missing in {directory}; copy all files.")
     return whole
 
 
-class _MetadataUnpickler(pickle.Unpickler):
-    """Makes the records of torch's checkpoint format and nothing else."""
+def _record(module: str, name: str) -> Any:
+    """What a pickle may name: the records of torch's checkpoint format; None for all else."""
+    import importlib
 
-    def find_class(self, module: str, name: str) -> Any:
-        import importlib
+    import torch
 
-        import torch
-
-        if module == "torch" and isinstance(getattr(torch, name, None), torch.dtype | type):
-            value = getattr(torch, name)
-            if isinstance(value, torch.dtype) or value is torch.Size:
-                return value
-        if module.startswith("pathlib") and name in ("PosixPath", "WindowsPath"):
-            return PurePosixPath  # where the checkpoint was written; never opened
-        if (module, name) in _RECORDS:
-            return getattr(importlib.import_module(module), name)
-        raise pickle.UnpicklingError(f"{module}.{name}")
+    if module == "torch":
+        value = getattr(torch, name, None)
+        return value if isinstance(value, torch.dtype) or value is torch.Size else None
+    if module.startswith("pathlib") and name in ("PosixPath", "WindowsPath"):
+        return PurePosixPath  # where the checkpoint was written; never opened
+    if (module, name) in _RECORDS:
+        return getattr(importlib.import_module(module), name)
+    return None
 
 
 _RECORDS = {
@@ -134,8 +176,7 @@ _RECORDS = {
 
 def _metadata(path: Path) -> Any:
     try:
-        with path.open("rb") as file:
-            metadata = _MetadataUnpickler(file).load()
+        metadata = load_records(read_bytes(path, LARGEST_METADATA), _record)
     except OSError as error:
         raise BuildError(f"Cannot read {path}: {error.strerror}.") from error
     except Exception as error:  # a damaged or hostile file may raise anything

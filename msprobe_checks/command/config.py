@@ -28,8 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="default: %(default)s",
     )  # fmt: skip
     compare = halves.add_parser("compare", help="compare two of these files")
-    compare.add_argument("bench", type=Path, metavar="BENCH.zip", help="of the reference run")
-    compare.add_argument("other", type=Path, metavar="CMP.zip", help="of the run under test")
+    logs = "or a log of verl or slime"
+    compare.add_argument(
+        "bench", type=Path, metavar="BENCH.zip",
+        help=f"of the reference run, {logs}, or a YAML of options that must hold",
+    )  # fmt: skip
+    compare.add_argument(
+        "other", type=Path, metavar="CMP.zip", help=f"of the run under test, {logs}"
+    )
     compare.add_argument(
         "-o", "--output", type=Path, metavar="DIR", default=Path("config_check_result"),
         help="directory of result.xlsx and result.html (default: %(default)s)",
@@ -49,9 +55,17 @@ def run(options: argparse.Namespace) -> int:
         return EXIT_OK
     from msprobe_builder.configuration.compare import compare_packs
     from msprobe_builder.configuration.pack import read_pack
+    from msprobe_checks.configuration.logs import CONFIGURATIONS, LOGS, as_far_as, read_options
     from msprobe_checks.configuration.write import summary_lines, write_all
 
-    comparison = compare_packs(read_pack(options.bench), read_pack(options.other))
+    is_printed = (*LOGS, *CONFIGURATIONS)
+    bench, other = (
+        read_options(one) if one.suffix in is_printed else read_pack(one)
+        for one in (options.bench, options.other)
+    )
+    if options.bench.suffix in CONFIGURATIONS and options.other.suffix in LOGS:
+        other = as_far_as(other, bench)
+    comparison = compare_packs(bench, other)
     write_all(comparison, options.output)
     print_lines([*summary_lines(comparison), written])
     return EXIT_OK

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.limits import HIGHEST_NUMBER, LARGEST_TEXT_FILE
+from msprobe_builder.files.arrays import mapped_array
+from msprobe_builder.files.regular import opened_table
 from msprobe_checks.gradients.file_names import plain_name
 
 _SUMMARY = re.compile(r"grad_summary_(\d{1,9})\.csv\Z")
@@ -67,15 +69,15 @@ def _steps(directory: Path) -> dict[int, Path]:
 
 def read_summary(path: Path) -> dict[str, Gradient]:
     """The rows of a step by parameter, in order; BuildError when the file is damaged."""
-    if path.stat().st_size > LARGEST_TEXT_FILE:
-        raise BuildError(f"{path} is larger than any summary of gradients.")
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with opened_table(path, LARGEST_TEXT_FILE) as file:
             rows = [
                 {key.lower(): value for key, value in row.items() if key}
                 for row in csv.DictReader(file)
             ]
         return {row["param_name"]: _gradient(row) for row in rows}
+    except OSError as error:
+        raise BuildError(f"Cannot read {path}: {error.strerror}.") from error
     except (KeyError, ValueError, TypeError, AttributeError, csv.Error) as error:
         raise BuildError(
             f"{path} is damaged: it is no table with the columns param_name, max, min, norm, shape."
@@ -140,7 +142,6 @@ def read_sketch(record: RankRecord, step: int, name: str) -> NDArray[np.float64]
 
 def _array(path: Path) -> NDArray[Any]:
     try:
-        content: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        return mapped_array(path)
     except (OSError, ValueError, EOFError) as error:
         raise BuildError(f"{path} is damaged: it is no array of numpy.") from error
-    return content

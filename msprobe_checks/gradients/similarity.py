@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.dump.names import without_wrappers
 from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.words import STATISTIC
 from msprobe_checks.gradients.read import (
     Gradient,
     RankRecord,
@@ -37,7 +38,8 @@ class Alike:
     ``same`` is the share of elements whose signs agree, as documented (zero counts as not
     positive); ``corrected`` leaves out elements that are zero in either, where that is known, and
     counts agreement by chance as 0: 2 s − 1. ``ratio`` is norm by norm, ``cosine`` an estimate
-    from sketches.
+    from sketches. ``is_equal`` tells of checksums, None without; ``ends`` are the largest elements
+    of both, and the smallest.
     """
 
     same: float | None
@@ -45,6 +47,17 @@ class Alike:
     ratio: float
     count: int
     cosine: float | None = None
+    is_turned: bool = False  # largest and smallest element are the other's with the sign turned
+    is_equal: bool | None = None
+    ends: tuple[tuple[float, float], tuple[float, float]] | None = None
+
+    @property
+    def apart(self) -> float:
+        """How far the ends are apart for their size; 0 where signs tell more."""
+        if self.ends is None or self.same is not None:
+            return 0.0
+        size = max(abs(one) for pair in self.ends for one in pair)
+        return max(abs(a - b) for a, b in self.ends) / size if size else 0.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,12 @@ class RankSimilarity:
     parameters: dict[str, dict[int, Alike]]
     only_first: tuple[str, ...] = ()
     only_second: tuple[str, ...] = ()
+
+    def untold(self) -> int:
+        """How many gradients have neither signs on both sides nor equal checksums."""
+        return sum(
+            alike.same is None for found in self.parameters.values() for alike in found.values()
+        )
 
     def summary(self, step: int) -> float | None:
         """Agreement of all parameters of a step, weighted by their elements."""
@@ -116,6 +135,7 @@ def _compare_rank(rank: int, a: RankRecord, b: RankRecord, notes: list[Fact]) ->
     if apart:
         notes.append(fact("gradients.steps_in_one", rank=rank, count=len(apart)))
     parameters: dict[str, dict[int, Alike]] = {}
+    bad: list[tuple[int, str]] = []  # in both
     one_sided: tuple[dict[str, None], dict[str, None]] = ({}, {})
     for step in steps:
         x, y = read_summary(a.steps[step]), read_summary(b.steps[step])
@@ -131,7 +151,14 @@ def _compare_rank(rank: int, a: RankRecord, b: RankRecord, notes: list[Fact]) ->
                     notes.append(note)
                 continue
             alike = _alike((a, x[name]), (b, y[other]), step)
+            if not (math.isfinite(x[name].norm) or math.isfinite(y[other].norm)):
+                bad.append((step, name))
             parameters.setdefault(name, {})[step] = alike
+    if bad:
+        step, name = bad[0]
+        notes.append(
+            fact("gradients.bad_in_both", rank=rank, step=step, name=name, more=len(bad) - 1)
+        )
     order = [name for step in steps[:1] for name in read_summary(a.steps[step])]
     order += [name for name in sorted(parameters) if name not in set(order)]
     ordered = {name: parameters[name] for name in order if name in parameters}
@@ -159,12 +186,16 @@ def _partners(names: Iterable[str], others: Iterable[str]) -> dict[str, str]:
 def _alike(a: tuple[RankRecord, Gradient], b: tuple[RankRecord, Gradient], step: int) -> Alike:
     (of_a, x), (of_b, y) = a, b
     count = math.prod(x.shape)
-    ratio = x.norm / y.norm if y.norm else (1.0 if x.norm == 0 else math.inf)
+    ratio = _ratio(x.norm, y.norm)
     cosine = _cosine(read_sketch(of_a, step, x.name), read_sketch(of_b, step, y.name))
     signs_x, signs_y = read_signs(of_a, step, x), read_signs(of_b, step, y)
     if signs_x is None or signs_y is None:
-        is_equal = x.checksum is not None and x.checksum == y.checksum
-        return Alike(1.0 if is_equal else None, 1.0 if is_equal else None, ratio, count, cosine)
+        has_checksum = x.checksum is not None and y.checksum is not None
+        is_equal = x.checksum == y.checksum if has_checksum else None
+        if is_equal:
+            return Alike(1.0, 1.0, ratio, count, cosine, is_equal=True)
+        ends = (x.high, y.high), (x.low, y.low)
+        return Alike(None, None, ratio, count, cosine, _is_turned(x, y), is_equal, ends)
     (positive_x, negative_x), (positive_y, negative_y) = signs_x, signs_y
     agree = positive_x == positive_y
     same = float(agree.mean()) if count else 0.0
@@ -173,6 +204,21 @@ def _alike(a: tuple[RankRecord, Gradient], b: tuple[RankRecord, Gradient], step:
         agree = agree[is_signed]
     corrected = 2 * float(agree.mean()) - 1 if agree.size else None
     return Alike(same, corrected, ratio, count, cosine)
+
+
+def _ratio(x: float, y: float) -> float:
+    """Norm by norm; 1 where both are zero or not finite: nothing tells such gradients apart."""
+    if not math.isfinite(x) and not math.isfinite(y):
+        return 1.0
+    return x / y if y else (1.0 if x == 0 else math.inf)
+
+
+def _is_turned(x: Gradient, y: Gradient) -> bool:
+    """Whether the extremes of one are those of the other with the sign turned, and no others."""
+    largest = max(map(abs, (x.high, x.low, y.high, y.low)))
+    nearest = LARGEST_RATIO * largest
+    turned = max(abs(x.high + y.low), abs(x.low + y.high))
+    return turned <= nearest < max(abs(x.high - y.high), abs(x.low - y.low))
 
 
 def _cosine(x: NDArray[np.float64] | None, y: NDArray[np.float64] | None) -> float | None:
@@ -202,6 +248,8 @@ def first_break(rank: RankSimilarity) -> Break | None:
 def _why(now: Alike, before: Alike | None) -> Fact | None:
     if math.isnan(now.ratio) or math.isinf(now.ratio):
         return fact("gradients.not_finite")
+    if now.is_turned and not (before is not None and before.is_turned):
+        return fact("gradients.turned")
     if before is None:
         if now.same is not None and now.same < LOWEST_AT_FIRST:
             limit = f"{LOWEST_AT_FIRST:.0%}"
@@ -214,7 +262,24 @@ def _why(now: Alike, before: Alike | None) -> Fact | None:
     if was_alike and abs(now.ratio - 1) > LARGEST_RATIO:
         signs = None if now.same is None else fact("gradients.signs", share=f"{now.same:.1%}")
         return fact("gradients.norm", times=now.ratio, signs=signs)
+    if now.apart > LARGEST_RATIO and (before is None or before.apart <= LARGEST_RATIO):
+        return _ends(now)
+    if now.is_equal is False and before is not None and before.is_equal:
+        ends = _ends(now)
+        too = None if ends is None else fact("gradients.ends_too", ends=ends)
+        return fact("gradients.first_checksum", ends=too)
     return None
+
+
+def _ends(now: Alike) -> Fact | None:
+    """The largest element, or the smallest, that differs more."""
+    assert now.ends is not None
+    statistic, (first, second) = max(
+        zip(STATISTIC, now.ends, strict=False), key=lambda one: abs(one[1][0] - one[1][1])
+    )
+    if first == second:
+        return None
+    return fact("gradients.ends", statistic=statistic, first=first, second=second)
 
 
 def _fall(before: Alike, now: Alike) -> float:
@@ -223,4 +288,5 @@ def _fall(before: Alike, now: Alike) -> float:
 
 def _distance(one: Alike) -> float:
     apart = abs(math.log(one.ratio)) if 0 < one.ratio < math.inf else math.inf
-    return max(apart, 1 - one.same if one.same is not None else 0.0)
+    signs = float(one.is_turned) if one.same is None else 1 - one.same
+    return max(apart, signs, one.apart)

@@ -52,8 +52,16 @@ def _verdict(comparison: GradientComparison) -> Fact:
     """Where the runs part first, if they do."""
     missing = _without_gradients(comparison)
     if not comparison.breaks:
-        but = None if missing is None else fact("gradients.but", missing=missing)
-        return fact("gradients.agree", but=but)
+        count = sum(len(found) for one in comparison.ranks for found in one.parameters.values())
+        untold = sum(one.untold() for one in comparison.ranks)
+        if untold == count:
+            before = None if missing is None else fact("gradients.missing", missing=missing)
+            return fact("gradients.norms_agree", count=count, missing=before)
+        clauses = [] if missing is None else [missing]
+        if untold:
+            clauses.append(fact("gradients.untold", untold=untold, count=count))
+        but = fact("gradients.but", missing=clauses) if clauses else None
+        return fact("gradients.agree", count=count - untold, but=but)
     first = comparison.breaks[0]
     others = len(first.names) - 1
     return fact(

@@ -58,6 +58,16 @@ class RankPair:
     # Rows of another number of values, which are not compared: step, target and how many times.
     resized: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
+    @property
+    def is_bad(self) -> NDArray[np.bool_]:
+        """By row whether both runs hold NaN or infinity there."""
+        found = [
+            ~np.isfinite(side[:, [_NORM, _MEAN]]).all(axis=1) | (side[:, _NANS] > 0)
+            for side in (self.first, self.second)
+        ]
+        is_both: NDArray[np.bool_] = found[0] & found[1]
+        return is_both
+
     def departure(self, row: int) -> Departure:
         """One row."""
         kind, name = self.targets[self.target[row]]

@@ -16,6 +16,7 @@ from msprobe_checks.one_sided import FIRST, SECOND, more_parameters, only_in
 
 _ALIKE = 1e-3  # relative spread of ratios that are called one factor
 _ROUNDING = 1e-6  # a norm of float32 is off by less
+_SEVERAL = 2  # equal weights beside one that is not
 _GROWTH = 100  # what departs by less than this many times what was there before has grown from it
 # What weights that have drifted apart change, so that it is no cause itself.
 _FOLLOWS = ("weight", "activation", "local_gradient")
@@ -23,6 +24,7 @@ _KIND = {
     "weight": fact("monitor.kind.weight"),
     "activation": fact("monitor.kind.activation"),
     "local_gradient": fact("monitor.kind.local_gradient"),
+    "communication": fact("monitor.kind.communication"),
     "gradient": fact("monitor.kind.gradient"),
     "learning_rate": fact("monitor.kind.learning_rate"),
     "optimizer_state": fact("monitor.kind.optimizer_state"),
@@ -31,6 +33,7 @@ _KINDS = {
     "weight": fact("monitor.kinds.weight"),
     "activation": fact("monitor.kinds.activation"),
     "local_gradient": fact("monitor.kinds.local_gradient"),
+    "communication": fact("monitor.kinds.communication"),
     "gradient": fact("monitor.kinds.gradient"),
     "learning_rate": fact("monitor.kinds.learning_rate"),
     "optimizer_state": fact("monitor.kinds.optimizer_state"),
@@ -81,7 +84,8 @@ def verdict_fact(comparison: MonitorComparison) -> Fact:
             tolerance=comparison.tolerance,
             first=comparison.first_step,
             last=comparison.last_step,
-            but=None if missing is None else fact("monitor.but", missing=missing),
+            count=sum(len(pair.step) for pair in comparison.ranks),
+            but=_but(comparison, missing),
         )
     first = comparison.departures[0]
     part = fact(
@@ -96,6 +100,20 @@ def verdict_fact(comparison: MonitorComparison) -> Fact:
     if missing is not None and not is_given:
         return fact("monitor.part_after", missing=missing, part=part)
     return fact("monitor.part_means", part=part, meaning=_meaning(comparison))
+
+
+def _but(comparison: MonitorComparison, missing: Fact | None) -> Fact | None:
+    """What is not said by an agreement: gradients that one run lacks, NaN in both runs."""
+    clauses = [] if missing is None else [missing]
+    both = [
+        (int(pair.step[row]), pair.departure(int(row)))
+        for pair in comparison.ranks
+        for row in np.flatnonzero(pair.is_bad)
+    ]
+    if both:
+        step, one = min(both, key=lambda found: found[0])
+        clauses.append(fact("monitor.bad_in_both", count=len(both), what=_what(one), step=step))
+    return fact("monitor.but", missing=clauses) if clauses else None
 
 
 def _without_gradients(comparison: MonitorComparison) -> Fact | None:
@@ -158,17 +176,53 @@ def _already(comparison: MonitorComparison) -> Departure | None:
     return min(found, key=lambda one: (one.step, order_of((one.kind, ""))), default=None)
 
 
+def _is_of_settings(comparison: MonitorComparison) -> bool:
+    """Whether something parts that does not follow from weights."""
+    found = comparison.departures
+    return bool(found) and found[0].kind not in _FOLLOWS
+
+
+def _alone(comparison: MonitorComparison) -> Fact | None:
+    """What it means that of many weights a single one is not equal: no setting does that."""
+    early = comparison.earliest
+    if early is None or early.kind != "weight" or _is_of_settings(comparison):
+        return None
+    equal: set[str] = set()
+    different: set[str] = set()
+    ranks: set[int] = set()
+    for pair in comparison.ranks:
+        for row in np.flatnonzero(pair.step == early.step).tolist():
+            one = pair.departure(row)
+            if one.kind == "weight":
+                (different if one.apart else equal).add(one.name)
+                ranks |= {pair.rank} if one.apart else set()
+    if len(different) != 1 or len(equal - different) < _SEVERAL:
+        return None
+    is_some = len(ranks) < len(comparison.ranks)
+    return fact(
+        "monitor.alone",
+        step=early.step,
+        name=early.name,
+        apart=_relative(early.apart),
+        count=len(equal),
+        ranks=fact("monitor.on_ranks", count=len(ranks), ranks=sorted(ranks)) if is_some else None,
+    )
+
+
 def _by_the_update(comparison: MonitorComparison) -> Fact | None:
     """What it means that weights are the first to differ at all, when one step was equal."""
-    early, found = comparison.earliest, comparison.departures
+    early = comparison.earliest
     recorded = {kind for pair in comparison.ranks for kind, _ in pair.targets}
+    alone = _alone(comparison)
+    if alone is not None:
+        return alone
     if (
         early is None
         or "gradient" not in recorded
         or early.kind != "weight"
         or early.step == comparison.first_step
         or early.apart <= _ROUNDING
-        or (found and found[0].kind not in _FOLLOWS)
+        or _is_of_settings(comparison)
     ):
         return None
     apart = _relative(early.apart)
@@ -245,6 +299,8 @@ def _where_to_look(first: Departure, before: Sequence[str], is_first_step: bool)
         return fact("monitor.after_update", step=first.step - 1)
     if first.kind == "activation":
         return fact("monitor.module")
+    if first.kind == "communication":
+        return fact("monitor.exchange")
     if first.kind == "local_gradient":
         return fact("monitor.loss") if "activation" in before else None
     if first.kind == "gradient":

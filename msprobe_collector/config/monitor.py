@@ -14,14 +14,16 @@ _log = logging.getLogger("msprobe_collector")
 
 # In the order in which a step comes by them.
 KINDS = (
-    *("weight", "activation", "local_gradient", "gradient"),
+    *("weight", "activation", "local_gradient", "communication", "gradient"),
     *("learning_rate", "optimizer_state"),
 )
+_ASKED_FOR = ("communication",)  # what is recorded only where it is named
 FORMATS = ("tensorboard", "csv", "parquet")
 RULES = {"nan": 1.0, "jump": 10.0, "vanishing": 1000.0}
 _LARGEST_FACTOR = 1e300
 _KEYS = {"record", "every", "formats", "alerts"}
-_EVERYTHING = dict.fromkeys(KINDS, ("*",))
+_USUAL = [kind for kind in KINDS if kind not in _ASKED_FOR]
+_EVERYTHING = dict.fromkeys(_USUAL, ("*",))
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def parse_monitor(section: Any) -> MonitorSettings:
         raise CollectorError(
             f"monitor.formats is {formats!r}; write a list of some of {', '.join(FORMATS)}."
         )
-    record = _record(section.get("record", list(KINDS)))
+    record = _record(section.get("record", _USUAL))
     return MonitorSettings(record, every, tuple(formats), _alerts(section.get("alerts", {})))
 
 

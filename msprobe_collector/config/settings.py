@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from msprobe_builder.files.regular import read_text
 from msprobe_collector.config.gradients import GradientSettings, parse_gradients
 from msprobe_collector.config.monitor import MonitorSettings, parse_monitor
 from msprobe_collector.config.selector import expand_selector
@@ -47,9 +48,15 @@ _WITHOUT_EFFECT = {
     "custom_op_namespaces": "operators of all namespaces are recorded",
 }
 _AS_HERE = {"extra_info": True, "risk_level": "ALL"}  # what asks for nothing else needs no remark
-_TASKS_ELSEWHERE = (
-    "run_ut", "acc_check", "free_benchmark", "exception_dump", "nan_check", "diff_check",
-)  # fmt: skip
+# Tasks of other recorders, and what does the same here.
+_TASKS_ELSEWHERE = {
+    "run_ut": "record task tensor and run msprobe-operators check on it",
+    "acc_check": "record task tensor and run msprobe-operators check on it",
+    "free_benchmark": "wrap the training in PerturbOperators of msprobe_operators",
+    "exception_dump": "Ascend's driver makes it; task overflow_check finds what is not finite",
+    "diff_check": "record both runs and compare them with msprobe-build",
+}
+_SAME_TASK = {"nan_check": "overflow_check"}  # which asks the device; the numbers tell as well
 _DEFAULT_DUMP_PATH = "dump_path"
 
 
@@ -183,8 +190,7 @@ def _monitor(content: Mapping[str, Any], task: str) -> MonitorSettings | None:
 def read_file(path: Path) -> dict[str, Any]:
     """The keys of a configuration file."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-        content = json.loads(text, object_pairs_hook=_unique)
+        content = json.loads(read_text(path), object_pairs_hook=_unique)
     except OSError as error:
         raise CollectorError(f"{path} cannot be read: {error.strerror}.") from error
     except CollectorError as error:
@@ -239,7 +245,16 @@ def _task(content: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """The task, and the configuration with what its name stands for."""
     task = content.get("task")
     if task in _TASKS_ELSEWHERE:
-        raise CollectorError(f"Task {task} is not recorded here; choose one of {', '.join(TASKS)}.")
+        raise CollectorError(f"Task {task} is not recorded here: {_TASKS_ELSEWHERE[task]}.")
+    if task in _SAME_TASK:
+        same = _SAME_TASK[task]
+        _log.info("Task %s is task %s.", task, same)
+        rest = {key: value for key, value in content.items() if key not in (task, "task")}
+        section = {
+            key: value for key, value in (content.get(task) or {}).items() if key != "data_mode"
+        }
+        content = {same: section, **rest, "task": same}
+        task = same
     if task is None and MONITOR in content:
         return content, MONITOR
     if task != "md5":

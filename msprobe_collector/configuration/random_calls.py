@@ -1,4 +1,4 @@
-"""Counting calls that draw random numbers, by the place that makes them."""
+"""Counting calls that draw random numbers, or seed them, by the place that makes them."""
 
 # mypy: disable-error-code="no-untyped-call, no-any-return"
 # torch is typed in part only.
@@ -22,6 +22,8 @@ from msprobe_builder.operators.table import rows
 
 _PYTHON = "random randint uniform gauss choice choices sample shuffle randrange"
 _NUMPY = "rand randn randint random uniform normal choice shuffle permutation"
+_DEVICES = ("cuda", "npu", "xpu", "mps")
+_SEEDS = "manual_seed manual_seed_all seed"
 _DEEPEST = 12  # frames of a place
 _MOST = 10_000  # places that are kept apart
 
@@ -49,6 +51,14 @@ class RandomCalls:
             (random, "random", _PYTHON),
             (np.random, "numpy.random", _NUMPY),
         )
+        devices = [(kind, getattr(torch, kind, None)) for kind in _DEVICES]
+        seeded: tuple[tuple[Any, str], ...] = (
+            (torch, "torch"),
+            *((owner, f"torch.{kind}") for kind, owner in devices if owner is not None),
+            (random, "random"),
+            (np.random, "numpy.random"),
+        )
+        owners += tuple((owner, prefix, _SEEDS) for owner, prefix in seeded)
         for owner, prefix, names in owners:
             for name in names.split():
                 original = getattr(owner, name, None)
@@ -76,7 +86,7 @@ class RandomCalls:
                 return original(*args, **kwargs)
             self._inside.on = True
             try:
-                places = self._counts.setdefault(name, Counter())
+                places = self._counts.setdefault(_with_seed(name, args, kwargs), Counter())
                 place = _place(sys._getframe(1))
                 if place in places or len(places) < _MOST:
                     places[place] += 1
@@ -85,6 +95,14 @@ class RandomCalls:
                 self._inside.on = False
 
         return call
+
+
+def _with_seed(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """The name of a call, with the number that it seeds by."""
+    if name.rpartition(".")[2] not in _SEEDS.split():
+        return name
+    seed = next(iter((*args, *kwargs.values())), None)
+    return f"{name}({seed})" if isinstance(seed, (int, np.integer)) else name
 
 
 def _place(frame: FrameType | None) -> tuple[str, ...]:

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,43 +26,30 @@ def own_part(gradient: torch.Tensor) -> torch.Tensor:
     return gradient.coalesce().to_dense() if gradient.is_sparse else gradient
 
 
-def header(settings: GradientSettings) -> list[str]:
-    """The column names of a level, as documented."""
-    names = ["param_name"]
-    if settings.level == "L0":
-        names.append("MD5")
-    if settings.level == "L2":
-        names += [*intervals(settings.bounds), "=0"]
-    return [*names, "max", "min", "norm", "shape"]
-
-
-def intervals(bounds: Sequence[float]) -> list[str]:
-    """``(-inf, -1]``, ``(-1, 0]`` and so on."""
-    ends = ["-inf", *map(str, bounds), "inf"]
-    return [f"({low}, {high}{')' if high == 'inf' else ']'}" for low, high in pairwise(ends)]
-
-
 def row(name: str, gradient: torch.Tensor, settings: GradientSettings) -> list[Any]:
-    """The cells of one parameter; everything is reduced in float32 or better, read back once."""
+    """The cells of one parameter; everything is reduced in float32 or better, read back once.
+
+    Of level L2 elements are counted, and read back once more: their shares are of float64.
+    """
     wide = gradient if gradient.dtype is torch.float64 else gradient.float()
     cells: list[Any] = [name]
     if settings.level == "L0":
         cells.append(checksum(wide.float().contiguous()))
     flat = wide.reshape(-1)
     count = flat.numel()
+    shares: list[float] = []
     if count == 0:
         numbers = [0.0] * 3
-        shares: list[float] = [0.0] * (len(settings.bounds) + 2)
+        shares = [0.0] * (len(settings.bounds) + 2)
     else:
         found = [*torch.aminmax(flat), torch.linalg.vector_norm(flat)]
         if settings.level == "L2":
             edges = torch.tensor(settings.bounds, dtype=flat.dtype, device=flat.device)
             places = torch.bucketize(flat, edges)
-            shares_of = torch.bincount(places, minlength=len(settings.bounds) + 1)
-            found += [*(shares_of.to(flat.dtype) / count), (flat == 0).sum() / count]
-        low, high, norm, *shares = torch.stack(
-            [one.to(flat.dtype) for one in found]
-        ).tolist()  # one synchronisation
+            counts = torch.bincount(places, minlength=len(settings.bounds) + 1)
+            zeros = (flat == 0).sum().reshape(1)
+            shares = [one / count for one in torch.cat([counts, zeros]).tolist()]
+        low, high, norm = torch.stack(found).tolist()
         numbers = [high, low, norm]
     if settings.level == "L2":
         cells += shares

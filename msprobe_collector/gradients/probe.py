@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +18,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from msprobe_checks.gradients.file_names import plain_name
 from msprobe_collector.config.settings import Config
 from msprobe_collector.errors import CollectorError
-from msprobe_collector.gradients.measure import header, own_part, row, signs, sketch
+from msprobe_collector.gradients.measure import own_part, row, signs, sketch
+from msprobe_collector.gradients.table import write_table
 from msprobe_collector.optimizers.calls import Calls
 from msprobe_collector.optimizers.parts import gradients
 from msprobe_collector.process import process_rank
@@ -103,7 +102,9 @@ class GradientProbe:
         directory = self._config.dump_path / f"rank{rank}"
         for name, gradient in gradients(call.parts, self._parameters):
             self._record_one(name, gradient, directory / f"step{step}")
-        self._write(directory / f"grad_summary_{step}.csv")
+        # In the order of the model.
+        known = [self._rows[name] for name in self._names if name in self._rows]
+        write_table(directory / f"grad_summary_{step}.csv", self._settings, known)
 
     @torch.no_grad()
     def _record_one(self, name: str, gradient: torch.Tensor, directory: Path) -> None:
@@ -119,15 +120,3 @@ class GradientProbe:
         if self._settings.sketch:
             directory.mkdir(mode=0o750, parents=True, exist_ok=True)
             np.save(directory / f"{plain}.sketch.npy", sketch(gradient, self._settings.sketch))
-
-    def _write(self, path: Path) -> None:
-        """The rows in the order of the model, all at once: a stopped run leaves whole files."""
-        text = io.StringIO()
-        writer = csv.writer(text)
-        writer.writerow(header(self._settings))
-        known = [self._rows[name] for name in self._names if name in self._rows]
-        writer.writerows(known)
-        path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.writing")
-        temporary.write_text("\ufeff" + text.getvalue(), encoding="utf-8", newline="")
-        temporary.replace(path)

@@ -10,11 +10,12 @@ import mindspore
 from mindspore import nn
 from mindspore.communication import GlobalComm, get_rank
 
-from msprobe_collector.config.settings import WHOLE_TRAINING, load_config
+from msprobe_collector.config.settings import load_config
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.mindspore.calls import Calls
 from msprobe_collector.mindspore.cells import Cells
 from msprobe_collector.mindspore.engine import MindSpore
+from msprobe_collector.mindspore.gradients import GradientProbe
 from msprobe_collector.record.saved import SavedValues
 from msprobe_collector.record.session import Session
 from msprobe_collector.report import speak_up
@@ -27,6 +28,8 @@ class PrecisionDebugger(Debugger):
     ``start`` to ``stop`` is recorded, ``step`` closes a step. Nothing stays installed after
     ``stop``.
     """
+
+    _probe: GradientProbe | None = None
 
     def __init__(
         self,
@@ -44,10 +47,8 @@ class PrecisionDebugger(Debugger):
             return
         speak_up()
         config = load_config(config_path, task, dump_path, level, step)
-        if config.task in WHOLE_TRAINING or config.monitor is not None:
-            raise CollectorError(
-                "Tasks grad_probe and monitor follow PyTorch only; leave them out for MindSpore."
-            )
+        if config.monitor is not None:
+            raise CollectorError("Task monitor follows PyTorch only; leave it out for MindSpore.")
         if config.flow:
             raise CollectorError("flow follows PyTorch only; leave it out for MindSpore.")
         if config.follows_dataloader:
@@ -61,6 +62,8 @@ class PrecisionDebugger(Debugger):
         self._interception = Interception(session)
         self._set_up(config, session, self._interception, estimate)
         self._models: list[nn.Cell] = []
+        if config.gradients is not None:
+            self._probe = GradientProbe(config)
         if config.level == "debug":
             self._saved = SavedValues(config, framework)
         Debugger._current = self
@@ -75,7 +78,25 @@ class PrecisionDebugger(Debugger):
         self._begin_recording(model)
         return self
 
+    @classmethod
+    def monitor(cls, optimizer: nn.Optimizer) -> None:
+        """Record the gradients that an optimizer uses from now on: task grad_probe."""
+        self = cls._the_one()
+        if self._probe is None:
+            raise CollectorError("monitor() records with task grad_probe; set it.")
+        self._probe.monitor(optimizer)
+
+    def _stop_more(self) -> None:
+        if self._probe is not None:
+            self._probe.stop()
+
+    def _close_more(self) -> None:
+        self._stop_more()
+
     def _begin_recording(self, model: Any) -> None:
+        if self._probe is not None:
+            self._warn("Task grad_probe records with monitor(); start() has no effect.")
+            return
         if self._saved is not None:
             self._warn("At level debug only save() records; start() and stop() have no effect.")
             return

@@ -23,6 +23,7 @@ from torch.optim.optimizer import (
 from msprobe_collector.config.monitor import KINDS
 from msprobe_collector.config.settings import Config
 from msprobe_collector.monitor.alerts import Rules
+from msprobe_collector.monitor.communication import Communication
 from msprobe_collector.monitor.hooks import Hooks
 from msprobe_collector.monitor.measure import Numbers, Waiting, fetch, is_unchanged, measure, single
 from msprobe_collector.monitor.names import named_modules, named_parameters
@@ -52,6 +53,7 @@ class Monitor:
         self._modules: dict[nn.Module, str] = {}
         self._parameters: dict[nn.Parameter, str] = {}
         self._hooks = Hooks(self._take, self._fail, self._is_open)
+        self._communication = Communication(self._take_exchanged, self._fail, self._is_open)
         self._handles: list[Any] = []
         self._calls = Calls()
         self._begun: dict[torch.optim.Optimizer, Call] = {}
@@ -81,6 +83,8 @@ class Monitor:
             own = {key: full for key, full in own.items() if wants("local_gradient", full)}
             if own:
                 self._hooks.follow_gradients(module, own)
+        if "communication" in self._settings.record:
+            self._communication.install()
         if not self._handles:
             self._handles = [
                 register_optimizer_step_pre_hook(self._before_step),
@@ -90,6 +94,7 @@ class Monitor:
     def stop(self) -> None:
         """Finish the files and follow nothing any more."""
         self._hooks.remove()
+        self._communication.remove()
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -119,6 +124,12 @@ class Monitor:
         if has_grown:
             earlier.clear()
         earlier.append(found)
+
+    def _take_exchanged(self, name: str, tensor: torch.Tensor) -> None:
+        if self._settings.wants("communication", name):
+            self._last = None  # what is received raises no version
+            self._take("communication", name, tensor, False)
+            self._last = None
 
     def _measured(self, tensor: torch.Tensor) -> Numbers | Waiting | None:
         """A module often hands on what the last one in it has put out."""

@@ -6,9 +6,7 @@ is read with ``weights_only=True`` and can run no code.
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,12 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from msprobe_builder.files.regular import open_regular
+from msprobe_builder.base.limits import DEEPEST_CALL, MOST_OPERANDS
+from msprobe_builder.base.publish import published
+from msprobe_builder.facts.wording import ENGLISH, tell
+from msprobe_builder.files.problems import FileError
+from msprobe_builder.files.saved import load_saved
+from msprobe_operators.call.allowed import why_not_called
 from msprobe_operators.call.arguments import map_tensors
 from msprobe_operators.call.operator import find_operator, operator_name
 
@@ -70,35 +73,29 @@ def save_call(
         "random_state": random_state,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            torch.save(content, file)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with published(path, overwrite=True) as temporary, temporary.open("xb") as file:
+        torch.save(content, file)
 
 
 def load_call(path: Path, operator: OpOverload | None = None) -> SavedCall:
     """Read a call; SavedCallError when the file is none or asks for more than data."""
     remedy = "save the call again with dump_error_data."
     try:
-        with os.fdopen(open_regular(path), "rb") as file, warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of a pickle that it refuses next
-            content = torch.load(file, map_location="cpu", weights_only=True)
-    except FileNotFoundError as error:
-        raise SavedCallError(f"{path} does not exist; name a file of a saved call.") from error
-    except OSError as error:
-        raise SavedCallError(f"Cannot read {path}: {error.strerror or error}.") from error
-    except Exception as error:  # damaged and hostile files raise anything
-        raise SavedCallError(
-            f"{path} holds no saved call, or more than plain data, and was not loaded; {remedy}"
-        ) from error
+            content = load_saved(path)
+    except FileError as error:
+        if error.code == "missing":
+            raise SavedCallError(f"{path} does not exist; name a file of a saved call.") from error
+        raise SavedCallError(f"{error.message} It is no saved call; {remedy}") from error
     keys = {"format", "operator", "place", "args", "kwargs", "output", "random_state"}
     if not isinstance(content, dict) or content.get("format") != _FORMAT or content.keys() != keys:
         raise SavedCallError(f"{path} holds no saved call; {remedy}")
-    args, kwargs = _unpacked(content["args"]), _unpacked(content["kwargs"])
+    try:
+        unpacked = _unpacked([content["args"], content["kwargs"], content["output"]], _Budget())
+    except ValueError as error:
+        raise SavedCallError(f"{path} {error}; {remedy}") from None
+    args, kwargs, output = unpacked
     if not isinstance(args, list) or not isinstance(kwargs, dict):
         raise SavedCallError(f"{path} holds no arguments of a call; {remedy}")
     if operator is None:
@@ -106,12 +103,18 @@ def load_call(path: Path, operator: OpOverload | None = None) -> SavedCall:
             operator = find_operator(str(content["operator"]))
         except ValueError as error:
             raise SavedCallError(f"{path}: {error}") from error
+        refused = why_not_called(operator)
+        if refused is not None:  # who gives an operator in Python may call what he likes
+            raise SavedCallError(
+                f"{path}: {tell(refused, ENGLISH)}; compare_for_single_op(file, operator) in Python"
+                " calls it."
+            )
     state = content["random_state"]
     return SavedCall(
         operator,
         tuple(args),
         kwargs,
-        _unpacked(content["output"]),
+        output,
         str(content["place"]),
         state if isinstance(state, Tensor) else None,
     )
@@ -140,18 +143,39 @@ def _packed(value: Any) -> Any:
     return {"text": repr(value)}
 
 
-def _unpacked(value: Any) -> Any:
+@dataclass
+class _Budget:
+    """How many values may still be unpacked: one may be named many times, or hold itself."""
+
+    left: int = MOST_OPERANDS
+
+    def spend(self, depth: int) -> None:
+        """Take one value; ValueError when there are too many, or too deep ones."""
+        self.left -= 1
+        if self.left < 0:
+            raise ValueError(f"holds more than {MOST_OPERANDS:,} values")
+        if depth > DEEPEST_CALL:
+            raise ValueError(f"holds more than {DEEPEST_CALL} lists inside each other")
+
+
+def _unpacked(value: Any, budget: _Budget, depth: int = 0) -> Any:
+    """What :func:`_packed` was given; ValueError for anything else."""
+    budget.spend(depth)
     if isinstance(value, list):
-        return [_unpacked(item) for item in value]
-    if isinstance(value, dict) and len(value) == 1:
-        [(kind, item)] = value.items()
-        if kind == "tuple":
-            return tuple(_unpacked(part) for part in item)
-        if kind == "dict":
-            return {key: _unpacked(part) for key, part in item.items()}
+        return [_unpacked(item, budget, depth + 1) for item in value]
+    if isinstance(value, dict):
+        [(kind, item)] = value.items() if len(value) == 1 else [("", None)]
+        if kind == "tuple" and isinstance(item, list):
+            return tuple(_unpacked(part, budget, depth + 1) for part in item)
+        if kind == "dict" and isinstance(item, dict) and all(isinstance(one, str) for one in item):
+            return {key: _unpacked(part, budget, depth + 1) for key, part in item.items()}
         if kind == "device":
             return torch.device("cpu")
-        if kind == "enum":
+        if kind == "enum" and isinstance(item, str):
             return _ENUMS.get(item)
-        return None
-    return value
+        if kind == "text":
+            return None
+        raise ValueError("holds a value of a kind that no call is saved with")
+    if type(value) in (Tensor, torch.nn.Parameter) or type(value) in _PLAIN:
+        return value
+    raise ValueError("holds a value of a kind that no call is saved with")

@@ -1,7 +1,8 @@
 """Calls of a dump: which function of torch they were, and which can be run again.
 
 Names in a dump come from anywhere. Only functions that torch itself lists as overridable, that
-is functions of tensors, are ever called, and only with tensors, numbers and short texts.
+is functions of tensors, and operators on a list of our own are ever called, and only with tensors,
+numbers and short texts.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.operators.questions import is_uninitialised
 from msprobe_builder.operators.table import operator_of
+from msprobe_operators.call import operator as of_torch
+from msprobe_operators.call.allowed import reaches, why_not_called
 
 _PLACES: dict[str, Any] = {
     "Functional": torch.nn.functional,
@@ -42,6 +45,11 @@ class RecordedCall:
     name: str  # Functional.linear.0
     record: dict[str, Any]
     backward: dict[str, Any] | None
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """``forward`` and, where one was recorded, ``backward``."""
+        return ("forward",) if self.backward is None else ("forward", "backward")
 
 
 def recorded_calls(path: Path) -> Iterator[RecordedCall]:
@@ -77,7 +85,7 @@ def function_of(name: str) -> Callable[..., Any] | Fact:
         return fact("operator.draws")
     if is_uninitialised(operator):
         return fact("operator.uninitialised")
-    if function in _NOT_CALLED or "." in function:
+    if function in _NOT_CALLED or "." in function or reaches(function):
         return fact("operator.not_from_dump")
     # Dumps leave the namespace away.
     is_other = "other_in_linalg" in operator.traits and function == operator.name
@@ -97,12 +105,13 @@ def function_of(name: str) -> Callable[..., Any] | Fact:
 
 
 def _aten(function: str) -> Callable[..., Any] | Fact:
-    from msprobe_operators.call import operator as of_torch
-
     try:
         operator = of_torch.find_operator(f"torch.ops.aten.{function}")
     except ValueError:
         return fact("operator.no_operator", name=f"aten.{function}")
+    refused = why_not_called(operator)
+    if refused is not None:
+        return refused
     if of_torch.is_random(operator):
         return fact("operator.draws")
     if of_torch.is_uninitialised(operator):

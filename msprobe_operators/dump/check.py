@@ -83,10 +83,9 @@ class CheckOptions:
 
 def check_recorded(call: RecordedCall, options: CheckOptions) -> list[CheckRow]:
     """Rows for the forward and, where one was recorded, the backward of a call."""
-    directions = ["forward"] if call.backward is None else ["forward", "backward"]
     function = function_of(call.name)
     if isinstance(function, Fact):
-        return [_untested(call, one, function, options) for one in directions]
+        return untested(call, function, options.device)
     try:
         given = operands(call.name + ".forward", call.record, options.source)
         size = bytes_of_result(function, given.args, given.kwargs)
@@ -94,11 +93,15 @@ def check_recorded(call: RecordedCall, options: CheckOptions) -> list[CheckRow]:
             raise CannotRebuildError(fact("operator.too_large", size=size))
         return list(_rows(call, function, given, options))
     except CannotRebuildError as why:
-        return [_untested(call, one, why.reason, options) for one in directions]
+        return untested(call, why.reason, options.device)
     except Exception as error:  # kernels and hostile records raise anything
         text = " ".join(str(error).split())[:200] or type(error).__name__
-        reason = fact("operator.does_not_run", error=text)
-        return [_untested(call, one, reason, options) for one in directions]
+        return untested(call, fact("operator.does_not_run", error=text), options.device)
+
+
+def untested(call: RecordedCall, why: Fact, device: str) -> list[CheckRow]:
+    """Rows of a call that could not be checked."""
+    return [_untested(call, one, why, device) for one in call.directions]
 
 
 def _rows(
@@ -143,12 +146,12 @@ def _rows(
     if call.backward is None:
         return
     if not wants_backward or not there.gradients:
-        yield _untested(call, "backward", fact("operator.no_gradient"), options)
+        yield _untested(call, "backward", fact("operator.no_gradient"), options.device)
         return
     compared, gradients = "device", here.gradients
     if _overflows(here.results, there.results):
         why = fact("operator.forward_overflows", dtype=_dtype_of(here.results))
-        yield _untested(call, "backward", why, options)
+        yield _untested(call, "backward", why, options.device)
         return
     if given.is_real and is_recorded and (tells_all(call) or is_one_step(here.results)):
         stored = recorded_gradients(
@@ -306,5 +309,5 @@ def _row(
     )
 
 
-def _untested(call: RecordedCall, direction: str, why: Fact, options: CheckOptions) -> CheckRow:
-    return CheckRow(call.name, direction, Status.UNTESTED.value, reason=why, device=options.device)
+def _untested(call: RecordedCall, direction: str, why: Fact, device: str) -> CheckRow:
+    return CheckRow(call.name, direction, Status.UNTESTED.value, reason=why, device=device)

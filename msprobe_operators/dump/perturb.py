@@ -61,10 +61,9 @@ def perturb_recorded(call: RecordedCall, source: Source, way: str, most: float) 
 
     ``most`` is the growth above which a call amplifies.
     """
-    directions = ["forward"] if call.backward is None else ["forward", "backward"]
     function = function_of(call.name)
     if isinstance(function, Fact):
-        return [PerturbRow(call.name, one, UNTESTED, reason=function) for one in directions]
+        return untested(call, function)
     try:
         given = operands(call.name + ".forward", call.record, source)
         size = bytes_of_result(function, given.args, given.kwargs)
@@ -76,7 +75,12 @@ def perturb_recorded(call: RecordedCall, source: Source, way: str, most: float) 
     except Exception as error:  # kernels and hostile records raise anything
         text = " ".join(str(error).split())[:200] or type(error).__name__
         reason = fact("operator.does_not_run", error=text)
-    return [PerturbRow(call.name, one, UNTESTED, reason=reason) for one in directions]
+    return untested(call, reason)
+
+
+def untested(call: RecordedCall, why: Fact) -> list[PerturbRow]:
+    """Rows of a call that could not be run."""
+    return [PerturbRow(call.name, one, UNTESTED, reason=why) for one in call.directions]
 
 
 def _rows(

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from msprobe_builder.base.errors import BuildError, UsageError
-from msprobe_builder.facts.fact import from_plain, plain
+from msprobe_builder.base.limits import LARGEST_JSON
+from msprobe_builder.facts.fact import Fact, from_plain, plain
+from msprobe_builder.files.regular import read_bytes
+from msprobe_operators.call.apart import BOUNDS, Bounds, each_apart
 from msprobe_operators.dump.calls import RecordedCall, recorded_calls
-from msprobe_operators.dump.check import CheckOptions, CheckRow, check_recorded
+from msprobe_operators.dump.check import CheckOptions, CheckRow, check_recorded, untested
 from msprobe_operators.dump.operands import Source
-
-_CHUNK = 16
 
 
 def find_dump(path: Path) -> Path:
@@ -44,6 +43,7 @@ def check_dump(
     journal: Path | None = None,
     report: Callable[[int], None] = lambda _: None,
     only: Sequence[str] = (),
+    bounds: Bounds = BOUNDS,
 ) -> list[CheckRow]:
     """Rows for all calls of a dump, in their order; ``only`` restricts them by their names.
 
@@ -63,7 +63,7 @@ def check_dump(
         if not known:
             stream.write(json.dumps({"key": key}) + "\n")
     try:
-        for name, rows in _results(left, options, devices, workers):
+        for name, rows in _results(left, options, devices, workers, bounds):
             known[name] = rows
             if stream is not None:
                 stream.write(json.dumps({name: list(map(_written, rows))}) + "\n")
@@ -90,29 +90,21 @@ def chosen_calls(calls: list[RecordedCall], only: Sequence[str], dump: Path) -> 
 
 
 def _results(
-    calls: list[RecordedCall], options: CheckOptions, devices: list[str], workers: int
+    calls: list[RecordedCall],
+    options: CheckOptions,
+    devices: list[str],
+    workers: int,
+    bounds: Bounds,
 ) -> Iterator[tuple[str, list[CheckRow]]]:
-    if workers <= 1 and len(devices) == 1:
-        for call in calls:
-            yield call.name, check_recorded(call, replace(options, device=devices[0]))
-        return
-    context = multiprocessing.get_context("spawn")
-    rest = iter(calls)
-    chunks = iter(lambda: list(islice(rest, _CHUNK)), [])
-    with ProcessPoolExecutor(max(workers, len(devices)), mp_context=context) as pool:
-        jobs = [
-            pool.submit(_chunk, chunk, replace(options, device=devices[number % len(devices)]))
-            for number, chunk in enumerate(chunks)
-        ]
-        for job in jobs:
-            yield from job.result()
+    processes = max(workers, len(devices))
+    each = [devices[number % len(devices)] for number in range(processes)]
+    work = partial(_checked, options=options)
+    for call, rows in each_apart(work, calls, each, bounds):
+        yield call.name, untested(call, rows, each[0]) if isinstance(rows, Fact) else rows
 
 
-def _chunk(calls: list[RecordedCall], options: CheckOptions) -> list[tuple[str, list[CheckRow]]]:
-    import torch
-
-    torch.set_num_threads(1)  # processes share the cores already
-    return [(call.name, check_recorded(call, options)) for call in calls]
+def _checked(call: RecordedCall, device: str, options: CheckOptions) -> list[CheckRow]:
+    return check_recorded(call, replace(options, device=device))
 
 
 def _fingerprint(dump: Path, options: CheckOptions, devices: list[str]) -> str:
@@ -137,7 +129,7 @@ def _read(journal: Path, key: str) -> dict[str, list[CheckRow]]:
         return {}
     found: dict[str, list[CheckRow]] = {}
     try:
-        lines = journal.read_text("utf-8").splitlines()
+        lines = read_bytes(journal, LARGEST_JSON).decode("utf-8").splitlines()
         if not lines or json.loads(lines[0]) != {"key": key}:
             return {}
         for line in lines[1:]:

@@ -10,6 +10,8 @@ from msprobe_builder.facts.wording import tell
 from msprobe_operators.call.place import Place
 from msprobe_operators.judge.compare import Judgement, Status
 
+# What is no fault of the operator: it makes more of rounding, whose size is its operands' affair.
+_OF_ROUNDING = ("operator.rounding_grows", "operator.order_changes")
 # Places that are told apart; calls beyond them are counted with their operator alone.
 _MOST_ROWS = 1 << 16
 
@@ -37,8 +39,9 @@ class Row:
         place = fact("operator.place", module=module, direction=self.direction)
         operator, reason = self.operator, self.reason
         if self.failed:
+            grows = reason is not None and reason.code in _OF_ROUNDING
             return fact(
-                "operator.wrong_in_calls",
+                "operator.grows_in_calls" if grows else "operator.wrong_in_calls",
                 operator=operator,
                 place=place,
                 failed=self.failed,

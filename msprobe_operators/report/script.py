@@ -79,12 +79,12 @@ def script(call: SavedCall, file: str, device: str = "cpu") -> str:
     Small operands are written into it; larger ones are read from ``file``, the saved call.
     """
     tensors: list[Tensor] = []
-    args = argument_source(list(call.args), tensors)
-    named = (f"{key!r}: {argument_source(one, tensors)}" for key, one in call.kwargs.items())
+    args = source_text(list(call.args), tensors)
+    named = (f"{key!r}: {source_text(one, tensors)}" for key, one in call.kwargs.items())
     kwargs = "{" + ", ".join(named) + "}"
     is_small = all(tensor.numel() <= _MOST_ELEMENTS for tensor in tensors)
     if is_small:
-        rows = [f"        place({_literal(tensor)})," for tensor in tensors]
+        rows = [f"        place({literal(tensor)})," for tensor in tensors]
         data = "\n".join(["    tensors = [", *rows, "    ]"])
     else:
         data = _LOAD.format(file=file)
@@ -117,13 +117,13 @@ _LOAD = """    saved = torch.load({file!r}, map_location="cpu", weights_only=Tru
     tensors = [place(t) for t in inside([saved["args"], saved["kwargs"]])]"""
 
 
-def argument_source(value: Any, tensors: list[Tensor]) -> str:
+def source_text(value: Any, tensors: list[Tensor]) -> str:
     """An argument as Python source; tensors become places in the list ``tensors``."""
     if isinstance(value, Tensor):
         tensors.append(value)
         return f"tensors[{len(tensors) - 1}]"
     if isinstance(value, (list, tuple)):
-        items = ", ".join(argument_source(item, tensors) for item in value)
+        items = ", ".join(source_text(item, tensors) for item in value)
         if isinstance(value, tuple):
             return f"({items},)" if value else "()"
         return f"[{items}]"
@@ -136,7 +136,7 @@ def argument_source(value: Any, tensors: list[Tensor]) -> str:
     return str(value)  # torch.float32, torch.strided: sources of themselves
 
 
-def _literal(tensor: Tensor) -> str:
+def literal(tensor: Tensor) -> str:
     """A small tensor written out, bit for bit."""
     shape, dtype = list(tensor.shape), tensor.dtype
     if tensor.dtype.is_floating_point or tensor.dtype.is_complex:

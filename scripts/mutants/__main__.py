@@ -49,6 +49,10 @@ AREAS = {
             *("tests/builder/merge", "tests/faults"),
         ),
     ),
+    "model": Area(
+        ("msprobe_builder/verdict/model", "msprobe_builder/verdict/judge.py"),
+        ("tests/builder/verdict", "tests/properties"),
+    ),
     "align": Area(
         ("msprobe_builder/align",),
         ("tests/recorded", "tests/properties", "tests/alignment", "tests/builder/match"),
@@ -109,8 +113,10 @@ def main() -> int:
 
 
 def sources(root: Path, *areas: Area) -> list[Path]:
-    folders = [root / folder for area in areas for folder in area.code]
-    return sorted(path for folder in folders for path in folder.rglob("*.py"))
+    places = [root / place for area in areas for place in area.code]
+    return sorted(
+        {path for place in places for path in ([place] if place.is_file() else place.rglob("*.py"))}
+    )
 
 
 def all_changes(area: Area) -> list[Change]:

@@ -14,6 +14,7 @@ from node import FRONTEND, REPOSITORY
 
 # Of a place so many lines are changed in all ways; about two ways a line.
 LINES = 2
+_CATALOGUES = "msprobe_builder"
 _REPORT = REPOSITORY / ".cache" / "mutants-frontend.json"
 _NOTICED = ("Killed", "Timeout", "RuntimeError", "CompileError")
 
@@ -27,8 +28,20 @@ def try_lines(sample: int, seed: int) -> tuple[int, int]:
     command = [sys.executable, "scripts/node.py", "run", "mutants", "--"]
     environment = {**os.environ, "MUTANTS": "1"}
     command += ["--mutate", ",".join(chosen)]
+    _link_catalogues()
     subprocess.run(command, cwd=REPOSITORY, env=environment, check=True)
     return _score()
+
+
+def _link_catalogues() -> None:
+    """Show the copies that Stryker makes what the page imports from beside the front end.
+
+    Tests whose imports are not found do not run, and all that they would notice survives.
+    """
+    link = FRONTEND / ".stryker" / _CATALOGUES
+    link.parent.mkdir(exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(REPOSITORY / _CATALOGUES)
 
 
 def _places(pattern: str) -> Iterator[str]:

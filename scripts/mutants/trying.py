@@ -26,7 +26,10 @@ OPTIONS = ("-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--hypothesis
 
 
 def copied(repository: Path, tree: Path) -> Path:
-    """A copy of what git tracks and of what is generated; the repository's cache is shared."""
+    """A copy of what git tracks, generates and has compiled; the repository's cache is shared.
+
+    What is compiled is told by its file's time, which a change makes anew.
+    """
     shutil.rmtree(tree, ignore_errors=True)
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -40,7 +43,13 @@ def copied(repository: Path, tree: Path) -> Path:
         for folder in _GENERATED
         for path in (repository / folder).rglob("*")
     ]
-    for name in [*filter(None, listed), *generated]:
+    code = sorted({Path(name).parent for name in listed if name.endswith(".py")})
+    compiled = [
+        path.relative_to(repository).as_posix()
+        for folder in code
+        for path in (repository / folder / "__pycache__").glob("*.pyc")
+    ]
+    for name in [*filter(None, listed), *generated, *compiled]:
         source = repository / name
         if source.is_file() and _LEFT_OUT.isdisjoint(source.parts):
             target = tree / name

@@ -8,17 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from msprobe_builder.database.file import DatabaseFile
-from msprobe_builder.database.open import reading
+from msprobe_builder.database.findings import findings
+from msprobe_builder.database.open import UNEXPECTED, reading
 from msprobe_builder.database.problems import damaged, file_error
 from msprobe_builder.database.recover import recovered
-from msprobe_builder.database.verify import findings
 from msprobe_builder.facts.wording import ENGLISH, tell
 from msprobe_builder.files.problems import FileError
 from tb_graph_ascend.limits import BUSY_SECONDS, QUERY_SECONDS
 from tb_graph_ascend.problems import problem_of
-
-# What values of a type or size raise that nothing of ours writes.
-UNEXPECTED = (ArithmeticError, LookupError, TypeError, ValueError)
 
 _log = logging.getLogger(__name__)
 

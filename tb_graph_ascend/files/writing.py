@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from msprobe_builder.database.connection import store
 from msprobe_builder.database.file import DatabaseFile, changes_of, read_file
-from msprobe_builder.database.open import writing
+from msprobe_builder.database.open import UNEXPECTED, writing
 from msprobe_builder.files.problems import FileError
-from tb_graph_ascend.files.database import UNEXPECTED, blame, in_words
+from tb_graph_ascend.files.database import blame, in_words
 from tb_graph_ascend.limits import CHANGE_SECONDS, WAIT_SECONDS
 from tb_graph_ascend.problems import ProblemError, conflict, problem_of, try_again
 

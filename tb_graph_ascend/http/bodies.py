@@ -72,13 +72,18 @@ def _require_own_page(request: Request, allowed_hosts: Collection[str]) -> None:
     if not is_own:
         raise _other_origin(host, origin)
     if page is not None and not is_trusted(page, allowed_hosts):
-        raise ProblemError(
-            HTTPStatus.FORBIDDEN,
-            "unknown_host",
-            f"The page was opened at {(page.hostname or '')[:80]}, a name that may be anybody's.",
-            "Open it by https, by number or by this machine's own name, or start TensorBoard with"
-            f" --graph_ascend_host {(page.hostname or '')[:80]}.",
-        )
+        raise unknown_host(page.hostname or "")
+
+
+def unknown_host(name: str) -> ProblemError:
+    """A page was opened at a name that a stranger may have let point here."""
+    return ProblemError(
+        HTTPStatus.FORBIDDEN,
+        "unknown_host",
+        f"The page was opened at {name[:80]}, a name that may be anybody's.",
+        "Open it by https, by number or by this machine's own name, or start TensorBoard with"
+        f" --graph_ascend_host {name[:80]}.",
+    )
 
 
 def _other_origin(host: str, origin: str | None) -> ProblemError:

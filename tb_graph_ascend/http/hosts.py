@@ -45,6 +45,18 @@ def is_trusted(page: SplitResult, allowed: Collection[str] = ()) -> bool:
     )
 
 
+def may_read(host: str, site: str | None, allowed: Collection[str]) -> bool:
+    """Whether a page at ``host``, the header of its request, may be one of ours.
+
+    To a browser he who owns the name is of our own origin, and may read what we answer. At https
+    addresses, which take a certificate, browsers send ``Sec-Fetch-Site``, and no page can.
+    """
+    if site is not None or not host:
+        return True
+    page = split_origin(f"http://{host}")
+    return page is not None and is_trusted(page, allowed)
+
+
 def listens_for_others(host: str | None, *, bind_all: bool) -> bool:
     """Whether a TensorBoard with these options can be reached from other machines."""
     if bind_all or not host:

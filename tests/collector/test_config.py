@@ -57,6 +57,10 @@ def test_a_selector_is_the_union_of_its_parts(parts: list[tuple[int, int]]) -> N
         ({}, "dump_path is missing"),
         ({"dump_path": ""}, "dump_path is missing"),
         ({"dump_path": "d", "task": "run_ut"}, "Task run_ut is not recorded here"),
+        (
+            {"dump_path": "d", "task": "exception_dump"},
+            "Task exception_dump is not recorded here: Ascend's driver makes it",
+        ),
         ({"dump_path": "d", "level": "L2"}, "Level L2 records kernels"),
         ({"dump_path": "d", "statistics": []}, "statistics in the configuration"),
         ({"dump_path": "d", "statistics": {"scope": ["a"]}}, "scope must be empty or hold"),
@@ -101,6 +105,13 @@ def test_the_users_own_example_is_accepted(caplog: pytest.LogCaptureFixture) -> 
     config = parse_config(content)
     assert (config.task, config.level, config.step) == ("tensor", "L1", ())
     assert [text.split(" ")[0] for text in caplog.messages] == ["is_deterministic", "seed"]
+
+
+@pytest.mark.parametrize("section", [{}, {"overflow_nums": 3}, {"data_mode": ["output"]}])
+def test_nan_check_is_the_check_of_overflow(section: dict[str, Any]) -> None:
+    config = parse_config({"dump_path": "d", "task": "nan_check", "nan_check": section})
+    assert config.task == "overflow_check"
+    assert config.overflow_nums == section.get("overflow_nums", 1)
 
 
 def test_a_key_of_another_task_is_named_once(caplog: pytest.LogCaptureFixture) -> None:

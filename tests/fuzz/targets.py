@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.configuration.compare import compare_packs
+from msprobe_builder.configuration.pack import read_pack
+from msprobe_builder.database.trends.open import opened_trend
+from msprobe_builder.database.trends.read import read_axes
 from msprobe_builder.database.verify import verify
+from msprobe_builder.dump.flow_file import read_flow
 from msprobe_builder.dump.read import read_dump
 from msprobe_builder.facts.fact import encode
 from msprobe_builder.graph.tree import build_tree
 from msprobe_builder.importers.reference_rows import read_reference
 from msprobe_builder.match.match_file import parse_match_file
 from msprobe_builder.match.rules import read_rules
+from msprobe_builder.metrics.tensor_file import TensorFileError, open_tensor
 from msprobe_builder.pipeline.config import read_config
+from msprobe_builder.sketch.file import read_sketches
+from msprobe_checks.checkpoint.compare import compare
+from msprobe_checks.checkpoint.locate import read_checkpoint
+from msprobe_checks.checkpoint.report import summary_lines
+from msprobe_checks.gradients.similarity import compare_gradients
+from msprobe_checks.monitor.compare import compare_monitors
+from msprobe_checks.monitor.explain import verdict
+from msprobe_operators.call.saved import SavedCallError, load_call
 
 Target = Callable[[bytes, Path], object]
 
@@ -74,9 +89,94 @@ def reference(content: bytes, folder: Path) -> None:
     read_reference(folder / "b.vis.db")
 
 
+def settings(content: bytes, folder: Path) -> None:
+    """The zip file of a configuration, compared with itself."""
+    (folder / "a.zip").write_bytes(content)
+    pack = read_pack(folder / "a.zip")
+    compare_packs(pack, pack)
+
+
+def checkpoint(content: bytes, folder: Path) -> None:
+    """A file of torch.save, compared with itself."""
+    (folder / "a.pt").write_bytes(content)
+    whole = read_checkpoint(folder / "a.pt")
+    summary_lines(compare(whole, whole))
+
+
+def distributed(content: bytes, folder: Path) -> None:
+    """The index of a distributed checkpoint whose parts are missing."""
+    (folder / ".metadata").write_bytes(content)
+    whole = read_checkpoint(folder)
+    for one in whole.parameters.values():
+        one.load()
+
+
+def safetensors(content: bytes, folder: Path) -> None:
+    """A file of safetensors."""
+    (folder / "a.safetensors").write_bytes(content)
+    for one in read_checkpoint(folder / "a.safetensors").parameters.values():
+        one.load()
+
+
+def tensor(content: bytes, folder: Path) -> None:
+    """A tensor of a dump, as torch and as numpy write it."""
+    for name in ("a.pt", "a.npy"):
+        (folder / name).write_bytes(content)
+        with suppress(TensorFileError):
+            open_tensor(folder, name)
+
+
+def gradients(content: bytes, folder: Path) -> None:
+    """A summary of gradients, compared with itself."""
+    (folder / "rank0" / "step0").mkdir(parents=True)
+    (folder / "rank0" / "grad_summary_0.csv").write_bytes(content)
+    compare_gradients(folder, folder)
+
+
+def monitor(content: bytes, folder: Path) -> None:
+    """The values of a monitor, ours and the reference tool's, compared with themselves."""
+    ours, theirs = folder / "monitor" / "rank0", folder / "x" / "a_01-01-01-rank0-x"
+    for place, name in ((ours, "values_step0.csv"), (theirs, "grad_reduced_0-9.csv")):
+        place.mkdir(parents=True)
+        (place / name).write_bytes(content)
+    for one in (folder, folder / "x"):
+        with suppress(BuildError, UsageError):
+            verdict(compare_monitors(one, one))
+
+
+def flow(content: bytes, folder: Path) -> None:
+    """The flow of tensors beside a dump."""
+    (folder / "flow").write_bytes(content)
+    read_flow(folder / "flow", ["a.forward"])
+
+
+def sketches(content: bytes, folder: Path) -> None:
+    """The sketches beside a dump."""
+    (folder / "sketches").write_bytes(content)
+    read_sketches(folder / "sketches", 3)
+
+
+def call(content: bytes, folder: Path) -> None:
+    """A call that was saved to be replayed."""
+    (folder / "a.pkl").write_bytes(content)
+    with suppress(SavedCallError):
+        load_call(folder / "a.pkl")
+
+
+def trend(content: bytes, folder: Path) -> None:
+    """A file of trends."""
+    (folder / "a.trend.db").write_bytes(content)
+    with opened_trend(folder / "a.trend.db") as connection:
+        read_axes(connection)
+
+
 TARGETS: dict[str, Target] = {
     one.__name__: one
-    for one in (dump, construct, stack, config, mapping, matches, database, reference)
+    for one in (
+        *(dump, construct, stack, config, mapping, matches, database, reference, settings),
+        *(checkpoint, distributed, safetensors, tensor, gradients, monitor, flow, sketches),
+        *(call, trend),
+    )
 }
 
 

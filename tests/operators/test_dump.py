@@ -197,13 +197,13 @@ def test_a_dump_with_tensors_that_cannot_be_read_does_not_end_well(
     assert main(["check", str(dump), "-o", str(tmp_path / "out")]) == 1
     said = capsys.readouterr().out
     first = "Functional.silu.0.forward.input.0.pt"
-    assert f"its recorded tensors cannot be read: {first}: RuntimeError" in said
+    assert f"its recorded tensors cannot be read: {first}: PickleError" in said
     assert "2 not tested, 2 passed" in said
     rows = (tmp_path / "out" / "operator_check.csv").read_text("utf-8")
     assert "Functional.softmax.0.forward is right to rounding." in rows
     assert main(["check", str(dump), "-o", str(tmp_path / "out"), "--language", "zh"]) == 1
     said = capsys.readouterr().out
-    assert f"Functional.silu.0.forward 未测试：无法读取采集到的张量：{first}：RuntimeError" in said
+    assert f"Functional.silu.0.forward 未测试：无法读取采集到的张量：{first}：PickleError" in said
     assert "2 个未测试、2 个通过；详见 " in said
     rows = (tmp_path / "out" / "operator_check.csv").read_text("utf-8")
     assert "Functional.softmax.0.forward 在舍入范围内正确。" in rows
@@ -248,7 +248,10 @@ def test_an_overflow_is_of_the_operands_or_of_the_device(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("Torch.exp.0.forward overflows for these operands anywhere")
     assert lines[1].startswith("Torch.exp.1.forward overflows on the recorded device alone")
-    assert lines[2] == "1 device, 1 expected"
+    assert lines[2] == (
+        "1 call overflows on the recorded device alone, "
+        "1 call overflows anywhere, as expected of its operands"
+    )
 
 
 def test_wrong_use_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

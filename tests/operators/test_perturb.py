@@ -10,8 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from msprobe_builder.facts.fact import fact
 from msprobe_collector import PrecisionDebugger
+from msprobe_operators import PerturbOperators
 from msprobe_operators.command import main
+from msprobe_operators.report.results import Row
 
 
 class Cancelling(nn.Module):
@@ -78,3 +81,29 @@ def test_wrong_use_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
     for options in (["--amplification", "0"], ["--amplification", "nan"], ["--call", "Torch.no"]):
         assert main(["perturb", str(dump), *options]) == 2
         assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("perturbation", "far_apart", "words"),
+    [
+        ("noise", False, "aten.sub"),
+        ("order", True, "aten.mm"),
+    ],
+)
+def test_rounding_that_grows_in_training_is_called_no_fault(
+    perturbation: str, far_apart: bool, words: str
+) -> None:
+    weight = torch.ones(16, 1)
+    if far_apart:
+        weight[0], weight[1] = 1e12, -1e12
+    with PerturbOperators(perturbation) as found:
+        Cancelling()(torch.ones(4, 16), weight)
+    [said] = [row.sentence for row in found.results.failures]
+    assert words in said
+    assert "makes more of rounding" in said
+    assert "is wrong" not in said
+
+
+def test_a_kernel_that_is_wrong_is_still_called_wrong() -> None:
+    row = Row("mm", "", "", "forward", failed=1, reason=fact("operator.no_values"))
+    assert "is wrong in 1 of 1 calls" in row.sentence

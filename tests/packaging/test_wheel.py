@@ -135,7 +135,10 @@ def test_nothing_of_it_runs_at_installation(wheel: Path, source_distribution: Pa
     assert not [name for name in names if name.endswith((".pth", "sitecustomize.py", ".sh"))]
     assert not [name for name in names if "/scripts/" in name and ".data/" in name]
     with tarfile.open(source_distribution) as archive:
-        assert not [name for name in archive.getnames() if name.endswith("/setup.py")]
+        files = [one.name for one in archive.getmembers() if one.isfile()]
+    assert not [name for name in files if name.endswith("/setup.py")]
+    # Data of tests are in the repository alone.
+    assert not [name for name in files if "/tests/" in name and not name.endswith(".py")]
 
 
 def test_tensorboard_of_the_empty_environment_offers_the_tab(address: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from werkzeug.test import TestResponse
 
+from msprobe_builder.base.codes import CallRole, Direction, Grade, Kind, Section, Strength
 from tests.plugin.changing import operation, post, revision_of
 from tests.plugin.conftest import EXAMPLE, GOOD, Ask, catalog, client_of
 from tests.plugin.example import write_example
@@ -97,6 +98,30 @@ def test_an_answer_that_failed_lets_the_file_go(sound: Path, tmp_path: Path) -> 
         if collecting:
             gc.enable()
     assert failed >= {"skeleton", "node", "POST match"}
+
+
+CODES = {
+    ("role", "role"): CallRole,
+    ("node", "kind"): Kind,
+    ("node", "grade"): Grade,
+    ("node", "direction"): Direction,
+    ("tensor", "section"): Section,
+    ("suspect", "strength"): Strength,
+}
+
+
+@pytest.mark.parametrize(("table", "column"), CODES)
+def test_the_number_behind_the_last_code_is_refused_as_any_other(
+    sound: Path, tmp_path: Path, table: str, column: str
+) -> None:
+    last = max(CODES[table, column])
+    refused = []
+    for place, value in enumerate((last + 1, last + 100)):
+        ask, file = spoilt(sound, tmp_path / str(place))
+        put(file, table, column, str(value))
+        refused.append({name for name, answer in answers(ask) if answer.status_code == 422})
+    assert refused[0] == refused[1]
+    assert refused[0]
 
 
 def spoilt(sound: Path, folder: Path) -> tuple[Ask, Path]:

@@ -1,4 +1,4 @@
-"""Pages that may change matches: our own, at names that no stranger can let point to us."""
+"""Pages that may read and change: our own, at names that no stranger can let point to us."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from werkzeug.test import Client, TestResponse
 
 from tb_graph_ascend.plugin import GraphAscendPlugin
 from tests.plugin.changing import JSON
-from tests.plugin.conftest import EXAMPLE, PREFIX, problem_of
+from tests.plugin.conftest import EXAMPLE, GOOD, PREFIX, problem_of
 
 
 @pytest.fixture
@@ -111,3 +111,49 @@ def test_every_answer_carries_the_security_headers(logdir: Path, tmp_path: Path)
             assert response.headers["X-Content-Type-Options"] == "nosniff"
             assert response.headers["Referrer-Policy"] == "no-referrer"
             assert response.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+
+
+READ = ("catalog", "skeleton", "node", "search", "values", "trends", "table", "report")
+
+
+def read(logdir: Path, name: str, headers: dict[str, str], **flags: object) -> TestResponse:
+    plugin = GraphAscendPlugin(TBContext(logdir=str(logdir), flags=Namespace(**flags)))
+    client = Client(plugin.get_plugin_apps()[f"/{name}"])
+    return client.get(PREFIX + name, headers=headers, query_string=GOOD.get(name, GOOD["search"]))
+
+
+@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("host", ["evil.com", "127.0.0.1.evil.com:6006", "a.b.", "[", "x.y:port"])
+def test_a_name_that_was_let_point_to_us_reads_nothing(logdir: Path, name: str, host: str) -> None:
+    answer = read(logdir, name, {"Host": host})
+    assert answer.status_code == 403
+    assert problem_of(answer).code == "unknown_host"
+    assert "--graph_ascend_host" in problem_of(answer).remedy
+    for header in ("X-Forwarded-Host", "X-Forwarded-Proto", "Origin", "Referer"):
+        assert read(logdir, name, {"Host": host, header: "https://localhost"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("localhost:6006", "127.0.0.1:6006", "[::1]:6006", "10.1.2.3", "devbox:6006", "LOCALHOST"),
+        *("devbox.local", f"{socket.gethostname()}:6006", "localhost.", "a.localhost"),
+    ],
+)
+def test_names_that_the_user_can_mean_are_answered(logdir: Path, host: str) -> None:
+    assert read(logdir, "catalog", {"Host": host}).status_code == 200
+
+
+def test_names_that_the_user_vouches_for_are_answered(logdir: Path) -> None:
+    host = {"Host": "viewer.company.com:6006"}
+    assert read(logdir, "catalog", host).status_code == 403
+    for given in (["viewer.company.com"], ["a.b", "VIEWER.company.com"], ["a.b,company.com"]):
+        assert read(logdir, "catalog", host, graph_ascend_host=given).status_code == 200
+    assert read(logdir, "catalog", host, host="viewer.company.com").status_code == 200
+    assert read(logdir, "catalog", host, bind_all=True).status_code == 403
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none", "same-site"])
+def test_behind_https_any_name_is_proven(logdir: Path, site: str) -> None:
+    headers = {"Host": "hub.company.com", "Sec-Fetch-Site": site}
+    assert read(logdir, "catalog", headers).status_code == 200

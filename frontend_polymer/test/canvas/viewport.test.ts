@@ -96,7 +96,9 @@ describe('a clamped view', () => {
 
 test('zooming keeps the point under the pointer unless an end of the content forbids', () => {
   let kept = 0;
+  let tried = 0;
   everywhere((random, extent, view) => {
+    tried++;
     const y = random.next() * extent.height;
     const unit = unitAt(view, y);
     const zoomed = zoomAt(view, extent, 0.5 + random.next() * 1.5, random.next() * extent.width, y);
@@ -106,7 +108,7 @@ test('zooming keeps the point under the pointer unless an end of the content for
     kept++;
     expect(yOf(zoomed, unit)).toBeCloseTo(y, 3);
   });
-  expect(kept).toBeGreaterThan(100);
+  expect(kept).toBeGreaterThan(tried / 3);
 });
 
 test('panning moves by pixels at any zoom', () => {

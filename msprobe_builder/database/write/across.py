@@ -42,7 +42,8 @@ def forget_across(connection: sqlite3.Connection) -> None:
 
     run = connection.execute
     run("DELETE FROM communication")
-    run(f"DELETE FROM diagnostic WHERE code IN ({', '.join('?' * len(FINDINGS))})", FINDINGS)
+    found = (*FINDINGS, "overflow_origin")
+    run(f"DELETE FROM diagnostic WHERE code IN ({', '.join('?' * len(found))})", found)
     run("DELETE FROM verdict WHERE step IS NULL")
     between = [one.value for one in Check if one is not Check.ADDITION]  # ranks that were there
     run(f"DELETE FROM suspect WHERE cause IN ({', '.join('?' * len(between))})", between)

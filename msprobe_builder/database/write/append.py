@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+from msprobe_builder.database.connection import connect_own
 from msprobe_builder.database.open import opened
 
 
@@ -27,7 +28,7 @@ def copy_without(database: Path, temporary: Path, added: Sequence[tuple[int, int
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL, 0o666))
     with (
         opened(database, as_it_is=True) as source,
-        closing(sqlite3.connect(temporary, isolation_level=None)) as copy,
+        closing(connect_own(temporary)) as copy,
     ):
         source.backup(copy)
         copy.execute("BEGIN")

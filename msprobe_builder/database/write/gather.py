@@ -14,6 +14,7 @@ from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 
+from msprobe_builder.database.connection import connect_own
 from msprobe_builder.database.late_columns import complete, require_columns
 from msprobe_builder.database.layout import current_layout, schema_text
 from msprobe_builder.database.read.meta import read_task
@@ -61,7 +62,7 @@ def references() -> dict[str, dict[str, str]]:
 @contextmanager
 def finishing(path: Path) -> Iterator[sqlite3.Connection]:
     """The first shard, open to take in the others; on leaving it is a database."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+    with closing(connect_own(path)) as connection:
         without_journal(connection)
         yield connection
         connection.execute("DELETE FROM packed_column")  # of a file that was added to
@@ -78,7 +79,7 @@ def without_journal(connection: sqlite3.Connection) -> None:
 
 def task_of_shard(path: Path) -> str:
     """What was dumped of the step and rank in a shard."""
-    with closing(sqlite3.connect(path)) as connection:
+    with closing(connect_own(path)) as connection:
         return read_task(connection).value
 
 

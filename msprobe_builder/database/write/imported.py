@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
 from msprobe_builder.base.diagnostics import Diagnostic
-from msprobe_builder.database.connection import store
+from msprobe_builder.database.connection import connect_own, store
 from msprobe_builder.database.write.pair import write_diagnostics
 
 
 def complete_import(path: Path, origin: str, findings: Iterable[Diagnostic]) -> None:
     """Say where dumps that were never on a disk came from, and what the import noticed."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+    with closing(connect_own(path)) as connection:
         connection.execute("BEGIN")
         connection.executemany(
             "UPDATE meta SET value = ? WHERE key = ? AND value = 'in_memory'",

@@ -12,6 +12,7 @@ from pathlib import Path
 from zlib import crc32
 
 from msprobe_builder.base.limits import MIB
+from msprobe_builder.database.connection import connect_own
 from msprobe_builder.database.read.graphs import read_graphs
 from msprobe_builder.database.read.node_columns import PACKED_AT, packed, read_node_columns
 
@@ -28,7 +29,7 @@ def pack(path: Path) -> None:
         copy = path.with_name(f".copy{path.name}")
         copy.unlink(missing_ok=True)
         try:
-            with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            with closing(connect_own(path)) as connection:
                 connection.execute("VACUUM INTO ?", (str(copy),))
             copy.replace(path)
         except sqlite3.OperationalError:
@@ -41,7 +42,7 @@ def pack(path: Path) -> None:
 
 def write_packed_columns(path: Path) -> None:
     """Keep what large graphs are shown from, and mark the file as it is then."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+    with closing(connect_own(path)) as connection:
         connection.execute("PRAGMA synchronous = OFF")  # whoever gives it its name syncs it
         graphs = [graph for graph in read_graphs(connection) if graph.count >= LARGE_GRAPH]
         if not graphs:

@@ -15,6 +15,7 @@ from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import Reason
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.database.connection import connect_own
 from msprobe_builder.database.late_columns import lay_out_short, require_columns
 from msprobe_builder.database.write.comparisons import write_comparisons
 from msprobe_builder.database.write.matching import write_groups, write_matching
@@ -40,7 +41,7 @@ def create(path: Path, profile: Iterable[Band]) -> sqlite3.Connection:
     The file has a temporary name until it is complete, so nothing is lost by writing it
     without a journal.
     """
-    connection = sqlite3.connect(path, isolation_level=None)
+    connection = connect_own(path)
     connection.executescript(
         "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;"
         # What is written is of our own making; checking a value against a list costs as much as
@@ -188,6 +189,10 @@ def _write_graph(
         connection,
         "overflow_parameter",
         [graph.table.node[rows] + base, graph.table.ordinal[rows]],
+    )
+    connection.executemany(
+        "INSERT INTO not_finite (node_id, part, why) VALUES (?, ?, ?)",
+        [(one.node + base, int(one.part), clean(encode(one.why))) for one in graph.beginnings],
     )
 
 

@@ -122,14 +122,19 @@ def _connected(scheduler: str) -> Iterator[Any]:
     local = _LOCAL.match(scheduler)
     try:
         if local:
-            cluster = distributed.LocalCluster(
-                n_workers=int(local[1]),
-                threads_per_worker=1,
-                processes=True,
-                dashboard_address=None,
-                silence_logs="ERROR",
-            )
+            with _without_pages():
+                cluster = distributed.LocalCluster(
+                    n_workers=int(local[1]),
+                    threads_per_worker=1,
+                    processes=True,
+                    host="127.0.0.1",
+                    dashboard_address=None,
+                    silence_logs="ERROR",
+                )
+            # Without a dashboard its server listens all the same.
+            cluster.scheduler.http_server.stop()
             with cluster, distributed.Client(cluster) as client:
+                client.run(_stop_listening)
                 yield client
         else:
             _require_scheduler(scheduler)
@@ -142,6 +147,18 @@ def _connected(scheduler: str) -> Iterator[Any]:
             f"Cannot reach the scheduler {scheduler}: {str(error) or 'no answer'}; start it with "
             "'dask scheduler' or correct the address."
         ) from error
+
+
+def _without_pages() -> Any:
+    """Nothing is served at the ports of the scheduler and the workers that begin meanwhile."""
+    dask: Any = importlib.import_module("dask")
+    return dask.config.set(
+        {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+    )
+
+
+def _stop_listening(dask_worker: Any) -> None:
+    dask_worker.http_server.stop()
 
 
 def _require_scheduler(address: str) -> None:

@@ -96,6 +96,8 @@ def differing_arguments(
         if _equal(left, right) or (other_types and "torch.dtype" in kinds_here):
             continue
         name = texts.values[table.name_id[row]].removeprefix("input.")
+        if _is_idle(calls.operators[calls.stem[table.node[row]]], name):
+            continue
         result.setdefault(int(table.node[row]), []).append(
             Argument(
                 name,
@@ -107,6 +109,14 @@ def differing_arguments(
             )
         )
     return result
+
+
+def _is_idle(operator: Operator, name: str) -> bool:
+    """Whether an argument, by its name or place, changes nothing that a forward call puts out."""
+    return any(
+        name == one or (one in operator.arguments and name == str(operator.arguments[one][0]))
+        for one in operator.idle
+    )
 
 
 def _are_counts(left: str, right: str) -> bool:

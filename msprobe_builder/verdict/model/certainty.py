@@ -17,10 +17,10 @@ _STRUCTURE = {Cause.MISSING, Cause.EXTRA, Cause.WIRING, Cause.ORDER}
 # Shares of first clues that are taken to be right, by the least score of a band.
 _Bands = tuple[tuple[float, float], ...]
 _BY_ARGUMENTS: _Bands = ((0.0, 0.97),)
-_BY_STRUCTURE: _Bands = ((0.0, 0.7), (30.0, 0.92))
+_BY_STRUCTURE: _Bands = ((0.0, 0.75), (30.0, 0.96))
 _BY_GRADIENTS: _Bands = ((0.0, 0.75),)
-_UNSEEN = 0.3  # of an argument that differs where nothing that comes out does
-_BY_NUMBERS: _Bands = ((0.0, 0.5), (10.0, 0.45), (30.0, 0.85), (100.0, 0.94))
+_UNSEEN = 0.85  # of an argument that differs where nothing that comes out does
+_BY_NUMBERS: _Bands = ((0.0, 0.1), (10.0, 0.3), (30.0, 0.82), (1000.0, 0.88))
 _ROUNDING = 2.0
 _FURTHER = 0.3  # of what the clues before leave over
 

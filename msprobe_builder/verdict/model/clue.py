@@ -51,6 +51,7 @@ class Evidence:
     seen: Observations
     does: Conduct
     expected: Expected
+    noise: Float  # by node
     arguments: dict[int, list[Argument]]
     passed_over: Bool  # nodes whose gradient a neighbour is told with
     requires_grad: Int  # rows that need a gradient on one side only
@@ -61,6 +62,7 @@ class Evidence:
         seen: Observations,
         does: Conduct,
         expected: Expected,
+        noise: Float,
         arguments: dict[int, list[Argument]],
         requires_grad: Int,
     ) -> Evidence:
@@ -70,7 +72,9 @@ class Evidence:
         either = idle | ((runs.partner >= 0) & theirs[runs.partner])
         twin = runs.npu.calls.twin
         over = runs.backward & (twin >= 0) & either[twin]
-        return Evidence(runs, seen, does, expected, arguments, np.asarray(over), requires_grad)
+        return Evidence(
+            runs, seen, does, expected, noise, arguments, np.asarray(over), requires_grad
+        )
 
 
 _HANDS_ON = {Kind.CAST, Kind.SHAPE, Kind.TRANSPOSE, Kind.MASK, Kind.DRAW, Kind.TURN}

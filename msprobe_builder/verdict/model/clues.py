@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,15 @@ def clues(evidence: Evidence) -> list[Clue]:
 _MOST = 200  # clues that are looked at closely
 _FELT = 4.0  # rounding units from which on a module puts out something else
 _VANISHED = 50.0  # times smaller an error is behind the module in which it was
+_NUMBERS = (Cause.OUTPUT, Cause.EXTERNAL, Cause.BETWEEN)
+_GIVEN = (*_NUMBERS, Cause.MISSING, Cause.EXTRA, Cause.WIRING)
+_OFF = 30.0  # rounding units from which on a gradient is off by more than rounding
+_DOUBT = 30.0  # a score below which numbers alone are no more than a doubt
+_DWARFS = 30.0  # times more surprising, which no doubt before it explains
+_USED = 20.0  # times less than a tensor itself is what it is used as off
+_LAST = 3  # outputs that a forward pass ends with
+_SEVERAL = 5  # outputs that agree
+_DEEP = 8  # modules inside one another, which hand on what is put out inside
 _OF_PROGRAM = (Cause.ARGUMENT, Cause.GRADIENT, Cause.WEIGHT)
 
 
@@ -51,7 +61,17 @@ def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
     times = np.where(np.isnan(seen.size[out]), np.inf, seen.size[out] / unit[out])
     np.maximum.at(worst, table.node[out], times)
     result = []
+    dead = _nobody_keeps(evidence)
+    no_gradient_is_off = _gradients_agree(evidence)
     for one in found:
+        if dead and one.cause is Cause.OUTPUT:
+            continue
+        if one.cause is Cause.OUTPUT and _is_used_alike(evidence, one):
+            continue
+        if one.cause in _GIVEN and _comes_to_the_same(evidence, one):
+            continue
+        if one.cause is Cause.GRADIENT and no_gradient_is_off:
+            continue
         at = int(table.node[one.row]) if one.row >= 0 else one.node
         around = int(parent[at])
         is_inside = one.row >= 0 and calls.direction[at] != Direction.NONE
@@ -63,16 +83,130 @@ def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
     return result
 
 
+def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:
+    """Whether a call puts out the same though it is given something else: another formula."""
+    runs, seen = evidence.runs, evidence.seen
+    table = runs.npu.table
+    if clue.row < 0 or table.section[clue.row] != Section.INPUT:
+        return False
+    at = int(table.node[clue.row])
+    is_told = runs.npu.calls.is_api[at] and bool(evidence.does.counts[at])  # by what it is given
+    if not is_told or runs.backward[at]:
+        return False
+    first, last = np.searchsorted(table.node, [at, at + 1]).tolist()
+    out = first + np.flatnonzero(runs.rows(Section.OUTPUT)[first:last])
+    unit = runs.coarse if runs.is_mixed else runs.fine
+    level = np.fmax(unit[out], evidence.noise[at])
+    return bool(
+        len(out) and (seen.size[out] <= _FELT * level).all() and not runs.discrete[out].any()
+    )
+
+
+def _is_used_alike(evidence: Evidence, clue: Clue) -> bool:
+    """Whether all that is given what a call puts out is given the same on both sides.
+
+    A recorder has then written down something else, as of tensors that are changed in place.
+    """
+    runs, seen = evidence.runs, evidence.seen
+    if clue.row < 0 or runs.npu.table.section[clue.row] != Section.OUTPUT:
+        return False
+    by_other = np.append(runs.bench_origin, -1)[runs.other]  # what made the reference's
+    made = (runs.origin == clue.row) | ((runs.other >= 0) & (by_other == runs.other[clue.row]))
+    given = runs.rows(Section.INPUT) & runs.npu.calls.is_api[runs.npu.table.node]
+    used = np.flatnonzero(given & made & (seen.size >= 0))
+    return bool(len(used)) and bool((seen.size[used] <= clue.error / _USED).all())
+
+
+def _gradients_agree(evidence: Evidence) -> bool:
+    """Whether there are gradients, none on one side alone, and none off by more than rounding."""
+    runs, seen = evidence.runs, evidence.seen
+    for part, alone in ((runs.npu, runs.other < 0), (runs.bench, runs.bench_row < 0)):
+        if (part.table.is_tensor & (part.table.section == Section.PARAMETERS_GRAD) & alone).any():
+            return False
+    unit = runs.coarse if runs.is_mixed else runs.fine
+    back = runs.backward[runs.npu.table.node] & runs.rows(Section.OUTPUT)
+    rows = np.flatnonzero((back | runs.rows(Section.PARAMETERS_GRAD)) & (seen.size >= 0))
+    return len(rows) >= _SEVERAL and bool((seen.size[rows] <= _OFF * unit[rows]).all())
+
+
+def _results_agree(evidence: Evidence) -> bool:
+    """Whether what the forward pass ends with agrees, as where calls came in another order."""
+    runs, seen = evidence.runs, evidence.seen
+    table, calls = runs.npu.table, runs.npu.calls
+    back = np.flatnonzero(runs.backward)
+    end = int(back[0]) if len(back) else len(runs.npu.tree)
+    passes = calls.is_forward_call & (np.arange(len(runs.npu.tree)) < end)
+    judged = runs.rows(Section.OUTPUT) & (seen.size >= 0) & ~runs.discrete
+    last = np.flatnonzero(judged & passes[table.node])[-_LAST:]
+    # In single precision at the end, too, of what was made of half precision before.
+    unit = float(runs.coarse[runs.other >= 0].max(initial=0.0))
+    level = np.fmax(unit, evidence.noise[table.node[last]])
+    return bool((seen.size[last] <= _OFF * level).all())
+
+
+def _nobody_keeps(evidence: Evidence) -> bool:
+    """Whether all that comes behind the last output that is off agrees.
+
+    And somebody has used that one: what memory held in rows that a later call leaves away.
+    """
+    runs, seen = evidence.runs, evidence.seen
+    table = runs.npu.table
+    unit = runs.coarse if runs.is_mixed else runs.fine
+    judged = runs.rows(Section.OUTPUT) & (seen.size >= 0) & ~runs.discrete
+    off = np.flatnonzero(judged & (seen.size > _FELT * unit))
+    if not len(off):
+        return False
+    last = int(table.node[off].max())
+    later = np.flatnonzero(judged & (table.node > last))
+    if len(later) < _SEVERAL:
+        return False
+    users = off[table.node[off] == last]
+    for _ in range(_DEEP):
+        users = np.flatnonzero(np.isin(runs.maker, users))
+        if np.isin(table.node[users], table.node[later]).any():
+            return True
+    return False
+
+
 def ranked(evidence: Evidence, found: list[Clue]) -> list[Clue]:
     """Those above the threshold, each node once, the first of the run first."""
     runs = evidence.runs
     place = _placed(runs)
     first = _once(sorted((one for one in found if one.score > THRESHOLD), key=place)[:_MOST])
     looked = [_explained(evidence, one) for one in first]
-    return without_exchanged(runs, _once(sorted(looked, key=place)))
+    several = _once(sorted(looked, key=place))
+    return _credible_first(
+        without_exchanged(runs, several) if _results_agree(evidence) else several
+    )
+
+
+def _credible_first(found: list[Clue]) -> list[Clue]:
+    """The same, behind them those that a later one dwarfs.
+
+    What numbers alone doubt makes nothing else so much more surprising: errors that a call
+    is given are part of what is expected of it.
+    """
+    if [one.cause for one in found[:2]] == [Cause.MISSING, Cause.EXTRA]:
+        found = [found[1], found[0], *found[2:]]  # in whose place this run has another call
+    dwarfed: list[bool] = []
+    largest = 0.0
+    for one in reversed(found):
+        doubts = one.cause in _NUMBERS and one.score < _DOUBT
+        dwarfed.append(doubts and largest > _DWARFS * one.score)
+        largest = max(largest, one.score)
+    dwarfed.reverse()
+    marked = list(zip(found, dwarfed, strict=True))
+    return [one for late in (False, True) for one, is_late in marked if is_late is late]
 
 
 def _explained(evidence: Evidence, clue: Clue) -> Clue:
+    calls, parent = evidence.runs.npu.calls, evidence.runs.npu.tree.parent
+    if not calls.is_api.any():
+        around = int(parent[clue.node])
+        if clue.cause in (Cause.EXTERNAL, Cause.BETWEEN) and around > 0 and calls.is_module[around]:
+            # Nothing but modules was recorded: what happens between them is the module's around.
+            return replace(clue, node=around, cause=Cause.BETWEEN)
+        return clue
     if clue.cause is Cause.OUTPUT and evidence.runs.npu.calls.is_api[clue.node]:
         return looked_behind(evidence, clue)
     return maker_guessed(evidence.runs, clue) if clue.cause is Cause.EXTERNAL else clue
@@ -90,11 +224,17 @@ def _placed(runs: Runs) -> Callable[[Clue], tuple[float, float]]:
     before = np.maximum.accumulate(np.where(runs.bench_partner >= 0, runs.bench_partner, 0))
     last = float(runs.npu.calls.last_pass)
     parameters = runs.npu.calls.direction == Direction.NONE
+    # What a module puts out comes of all that stands in it.
+    ends = runs.npu.tree.subtree_end
 
     def place(one: Clue) -> tuple[float, float]:
         if one.side == 0 and parameters[one.node] and one.node < last:
             return last + 0.25, -one.score
         at = float(one.node) if one.side == 0 else float(before[one.node]) + 0.5
+        if one.side == 0 and one.cause is Cause.OUTPUT and ends[one.node] > one.node:
+            at = float(ends[one.node]) + 0.25 * (1 - one.node / len(ends))  # inner ones first
+        if one.side == 0 and one.cause is Cause.BETWEEN and one.row >= 0:
+            at = float(runs.npu.table.node[one.row])
         return at, -one.score
 
     return place

@@ -25,6 +25,7 @@ _GAIN = np.array([1.0, 1.5, 1.5, 3.0, 1.5])
 _MOVING = {Kind.SLICE, Kind.PICK, Kind.LOOKUP, Kind.FILTER, Kind.MASK}
 _SEVERAL = 3
 _SIZED = {Kind.SHAPE, Kind.MAKE, Kind.EMPTY, Kind.FILL, Kind.REPEAT, Kind.DRAW, Kind.QUERY}
+_ALONG = {Kind.SCAN, Kind.REDUCTION}
 # By how much the slope of a function may change over the range of its input: the power of
 # peak over root mean square by which the gradient of its smallest element exceeds the others'.
 _STEEP = {"smallest": 2, "quotient": 2, "slope": 2}
@@ -45,6 +46,7 @@ class Conduct:
     normalises: Bool
     adds_up: Bool  # what it puts out is a sum over many elements
     averages: Bool
+    multiplies: Bool  # what it puts out is a product of many elements
     counts: Bool  # whole numbers among its arguments say more than sizes
     composite: Bool  # made of several operators, so that rounding adds up unseen
     received: Bool  # of other ranks, whose tensors nobody knows here
@@ -73,6 +75,7 @@ def conduct_of(part: Part, texts: Texts, told: Bool) -> Conduct:
         where([one.kind is Kind.NORMALISE for one in operators]),
         where([one.kind is Kind.REDUCTION and "sums" in one.condition for one in operators]),
         where([_averages(one) for one in operators]),
+        where([one.kind in _ALONG and "mul" in one.parts for one in operators]),
         where([one.kind not in _SIZED and "sizes" not in one.traits for one in operators]),
         where([_is_composite(one) for one in operators]),
         where([one.kind is Kind.COLLECTIVE for one in operators]),

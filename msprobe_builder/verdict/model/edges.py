@@ -34,7 +34,7 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
     given |= runs.rows(Section.OUTPUT) & runs.open[table.node] & (runs.maker >= 0)
     given &= (runs.other >= 0) & (seen.size > 0) & ~evidence.passed_over[table.node]
     rows = np.flatnonzero(given)
-    made, bench_made = runs.maker[rows], runs.bench_maker[runs.other[rows]]
+    made, bench_made = _makers(runs, rows)
     node = table.node[rows]
     base = np.where(made >= 0, latent[made], np.nan)
     counterpart = np.where(made >= 0, runs.other[made], -1)
@@ -44,7 +44,7 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
     missing = (bench_made >= 0) & lone[runs.bench.table.node[bench_made]]
     rewired = (made >= 0) & (counterpart >= 0) & (bench_made >= 0) & (counterpart != bench_made)
     extra = (made >= 0) & _lone(runs.npu, runs.partner)[table.node[made]] & (counterpart < 0)
-    base[missing & (made < 0)] = 0.0
+    base[missing & (made < 0) & ~runs.backward[node]] = 0.0
     unknown = np.isnan(base)
     base[unknown] = _level_before(evidence, rows[unknown])
     floor = np.where(weight, 0.3, 0.6) * (runs.coarse if runs.is_mixed else runs.fine)[rows]
@@ -58,7 +58,7 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
         clue = Clue(strength, 0, at, Cause.BETWEEN, row, float(seen.size[row]), float(told[place]))
         if weight[place] and made[place] < 0:
             yield replace(clue, cause=Cause.WEIGHT)
-        elif missing[place]:
+        elif missing[place] and not extra[place]:
             yield _of_lone(runs, clue, 1, int(runs.bench.table.node[bench_made[place]]))
         elif extra[place]:
             yield _of_lone(runs, clue, 0, int(table.node[made[place]]))
@@ -69,6 +69,24 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
         else:
             yield clue
     yield from _of_parameter_gradients(evidence)
+
+
+def _makers(runs: Runs, rows: Int) -> tuple[Int, Int]:
+    """By row what made it, on both sides; a module of one side alone is no more than its calls."""
+    both = (
+        (runs.npu, runs.partner, runs.maker[rows], runs.origin[rows]),
+        (
+            runs.bench,
+            runs.bench_partner,
+            runs.bench_maker[runs.other[rows]],
+            runs.bench_origin[runs.other[rows]],
+        ),
+    )
+    made, bench_made = (
+        np.where((partner < 0)[part.table.node[maker]] & (maker >= 0), origin, maker)
+        for part, partner, maker, origin in both
+    )
+    return made, bench_made
 
 
 def _lone(part: Part, partner: Int) -> Bool:

@@ -10,7 +10,6 @@ from msprobe_builder.dump.names import Direction, Kind, format_name
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
 from msprobe_builder.facts.fact import Facts, fact
-from msprobe_builder.graph.calls import count_gradients_otherwise
 from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.operators.operator import Kind as OperatorKind
@@ -22,11 +21,12 @@ from msprobe_builder.verdict.model.clue import Clue, Evidence
 from msprobe_builder.verdict.model.clues import clues, felt, ranked
 from msprobe_builder.verdict.model.conduct import conduct_of
 from msprobe_builder.verdict.model.limits import would_have_shown
-from msprobe_builder.verdict.model.noise import noise_of
+from msprobe_builder.verdict.model.noise import noise_of, reduced_of
 from msprobe_builder.verdict.model.observations import observe
 from msprobe_builder.verdict.model.propagation import propagate
 from msprobe_builder.verdict.model.runs import Runs, runs_of
 from msprobe_builder.verdict.model.telling import evidence_of
+from msprobe_builder.verdict.roles.gradients import only_runs_forward
 from msprobe_builder.verdict.ruling.conclusion import FAULT, conclude, told_of_scale
 from msprobe_builder.verdict.ruling.evidence import source_line, told_of_overflow
 from msprobe_builder.verdict.ruling.judged import Judgement, Suspect, edges_of, label
@@ -39,11 +39,10 @@ _OFF = 30.0  # rounding units from which on a node that is explained carries an 
 
 
 def applies(result: PairResult) -> bool:
-    """Whether the model can judge: calls of one program with statistics, on a rank of its own.
+    """Whether the model can judge: one program with statistics, on a rank of its own.
 
-    Not yet: gradients that one recorder adds up, checksums, a second run of the reference, steps
-    of an optimizer, other numbers of micro-steps, other sizes, and what ranks send each other or
-    is merged from them.
+    Not yet: checksums, a second run of the reference, batches of other sizes (other numbers of
+    micro-steps it knows), and what ranks send each other or is merged from them.
     """
     if result.bench is None or result.comparisons is None or result.task is Task.STRUCTURE:
         return False
@@ -52,27 +51,25 @@ def applies(result: PairResult) -> bool:
         return False
     if any(one.table.md5 for one in sides) or not all(_is_of_calls(one) for one in sides):
         return False
-    if count_gradients_otherwise(*(one.tree.calls for one in sides)):
-        return False
     steps = [int(one.tree.micro_step.max(initial=0)) for one in sides]
     pairs = result.comparisons.pairs
     sizes = [
         one.table.numel[rows] for one, rows in zip(sides, (pairs.npu, pairs.bench), strict=True)
     ]
-    return steps[0] == steps[1] and bool((sizes[0] == sizes[1]).all())
+    others = np.count_nonzero(sizes[0] != sizes[1])
+    return steps[0] != steps[1] or bool(others <= _OF_OTHER_SIZES * len(sizes[0]))
 
 
 def _is_of_calls(graph: Graph) -> bool:
-    """Whether a side has calls with statistics, none of which talks to other ranks or updates."""
+    """Whether a side has statistics, and no call that talks to other ranks."""
     calls, table = graph.tree.calls, graph.table
-    if not calls.is_api.any() or calls.are(lambda one: one.kind in _OTHERS).any():
+    if calls.are(lambda one: one.kind in _OTHERS).any():
         return False
-    behind = int(np.count_nonzero(calls.is_api[calls.last_pass + 1 :]))
-    return behind < _FEW and bool((table.missing[table.is_tensor] & 3 == 0).any())
+    return bool((table.missing[table.is_tensor] & 3 == 0).any())
 
 
-_OTHERS = (OperatorKind.COLLECTIVE, OperatorKind.UPDATE)
-_FEW = 10  # calls behind the last pass: more are those of an optimizer
+_OTHERS = (OperatorKind.COLLECTIVE,)
+_OF_OTHER_SIZES = 0.1  # of the tensors, beyond which runs are given other data
 
 
 def judge_by_model(result: PairResult) -> Judgement:
@@ -87,9 +84,13 @@ def _judged(result: PairResult) -> Judgement:
     assert result.comparisons is not None
     runs = runs_of(result)
     seen = observe(runs, result.comparisons)
-    does = conduct_of(runs.npu, result.texts, runs.npu.calls.is_api)
+    calls = runs.npu.calls
+    does = conduct_of(
+        runs.npu, result.texts, calls.is_api if calls.is_api.any() else calls.is_module
+    )
     noise = noise_of(runs, seen, does)
-    expected = propagate(runs, seen, does, noise, behind_choices(runs, seen, does))
+    added = np.fmax(noise[runs.backward.astype(np.int64)], reduced_of(runs, seen, does))
+    expected = propagate(runs, seen, does, added, behind_choices(runs, seen, does))
     arguments = differing_arguments(
         runs.npu.calls,
         runs.bench.calls,
@@ -101,7 +102,9 @@ def _judged(result: PairResult) -> Judgement:
     )
     flags = result.comparisons.requires_grad_equal
     needing = result.comparisons.pairs.npu[flags == 0]
-    evidence = Evidence.of(runs, seen, does, expected, arguments, needing)
+    if only_runs_forward(runs.npu) != only_runs_forward(runs.bench):
+        needing = needing[:0]  # training against inference
+    evidence = Evidence.of(runs, seen, does, expected, added, arguments, needing)
     found = ranked(evidence, felt(evidence, clues(evidence)))[:_MOST]
     chances = probabilities(found)
     order = sorted(range(len(found)), key=lambda one: (-strength(chances[one]), one))

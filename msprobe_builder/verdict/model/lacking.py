@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operations
+from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import Clue
 from msprobe_builder.verdict.model.runs import Runs
@@ -25,7 +26,9 @@ _HABIT = 3  # calls of one operator
 def of_lacking(runs: Runs) -> Iterable[Clue]:
     """Calls of which one side is given a tensor, or puts one out, where the other has none."""
     calls = runs.npu.calls
-    nodes = np.flatnonzero(calls.is_api & (runs.partner >= 0))
+    # One kernel of a recurrent cell tells other gradients than several calls do.
+    in_cells = runs.backward & calls.are(lambda one: "cell" in one.traits)
+    nodes = np.flatnonzero(calls.is_api & (runs.partner >= 0) & ~in_cells)
     lacking = nodes[_otherwise(runs)[nodes]]
     # What most calls of an operator have is a habit, of casts or of a recorder.
     kind = operations(calls)
@@ -46,10 +49,14 @@ def cut_off(runs: Runs, rows: Int) -> Iterable[Clue]:
     """
     table = runs.npu.table
     calls, others = runs.npu.calls, runs.bench.calls
+    # Of a tensor that has the type already a cast hands on the tensor itself.
+    casts = calls.are(lambda one: one.kind is Kind.CAST)
     for row in rows[~runs.discrete[rows]].tolist():
         node = int(table.node[row])
         other = int(runs.partner[node])
         if other < 0 or calls.direction[node] != Direction.FORWARD or not calls.is_api[node]:
+            continue
+        if casts[node]:
             continue
         if table.section[row] == Section.OUTPUT:
             yield Clue(_LACKING, 0, node, Cause.GRADIENT, row)

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
-from msprobe_builder.verdict.model.conduct import MOVES, Conduct
+from msprobe_builder.operators.table import operator_of
+from msprobe_builder.verdict.model.conduct import MOVES, PRODUCTS, Conduct
 from msprobe_builder.verdict.model.observations import Observations
 from msprobe_builder.verdict.model.propagation import Expected
 from msprobe_builder.verdict.model.runs import Runs
@@ -18,6 +19,9 @@ _FEW = 8  # calls that say nothing of others
 _QUIETEST = 0.2  # share of calls that differ least: faults are not among them
 _MOST = 20 * SINGLE
 _LEVELS = 5
+REDUCED = 2.0**-12  # what operands of 10 bits are rounded by on average, times two of them
+_SUSPICIOUS = 8.0  # times more or less than that
+_ALIKE = 32 * SINGLE
 
 
 def noise_of(runs: Runs, seen: Observations, does: Conduct) -> Float:
@@ -34,6 +38,42 @@ def noise_of(runs: Runs, seen: Observations, does: Conduct) -> Float:
         if len(sizes) >= _FEW:
             result[direction] = min(float(np.quantile(sizes, _QUIETEST)), _MOST)
     return result
+
+
+def reduced_of(runs: Runs, seen: Observations, does: Conduct) -> Float:
+    """By node what products are off by that take numbers of single precision with fewer digits.
+
+    That is TF32 and HF32: for convolutions and recurrent layers it is the default of the hardware,
+    so that one call shows it; of other products most must. 0 elsewhere.
+    """
+    size = len(runs.npu.tree)
+    result = np.zeros(size)
+    if runs.is_mixed:
+        return result
+    table, calls = runs.npu.table, runs.npu.calls
+    given, made = np.zeros(size), np.zeros(size)
+    rows = np.flatnonzero(runs.rows(Section.INPUT, Section.PARAMETERS) & (seen.size > 0))
+    np.maximum.at(given, table.node[rows], seen.size[rows])
+    # Beside a gradient that cancels, such as a bias's before a normalisation, the others tell.
+    rows = np.flatnonzero(runs.rows(Section.OUTPUT) & (seen.size <= _SUSPICIOUS * REDUCED))
+    np.maximum.at(made, table.node[rows], seen.size[rows])
+    kind = np.where(does.kind == PRODUCTS, calls.of_stems(_switch), -1)
+    alike = (given <= _ALIKE) & calls.is_api & (runs.partner >= 0)
+    coarse, equal = alike & (made > REDUCED / _SUSPICIOUS), alike & (made == 0)
+    for switch, least in enumerate((1, 1, _FEW // 2)):
+        here = kind == switch
+        many, of_all, the_same = (
+            int(np.count_nonzero(here & one)) for one in (coarse, alike, equal)
+        )
+        is_habit = least == 1 or 2 * many >= of_all
+        if many >= least and is_habit and 2 * the_same <= of_all:
+            result[here] = REDUCED
+    return result
+
+
+def _switch(stem: str) -> int:
+    traits = operator_of(stem).traits
+    return 0 if "convolution" in traits else 1 if "recurrent" in traits else 2
 
 
 def spread_of(runs: Runs, seen: Observations, does: Conduct, expected: Expected) -> Float:

@@ -34,6 +34,8 @@ _CLEARLY = 4.0
 _HALF_NORM = 0.3  # of a unit of half precision, where a recorder takes the norm in it
 # From which expected difference on two tensors have nothing in common, and anything may be seen.
 _UNRELATED = 0.5
+_TELLING, _NEARLY, _THREE = 0.1, 0.5, 3  # of numbers that are multiples of others
+_SEVERAL = 16
 _EXACT_SPREAD = 1.5  # e that was measured, in units of e that was expected
 
 
@@ -58,6 +60,7 @@ class Observations:
     elements: Float
     resolution: Float
     differs: Bool  # by more than the recorder's sums explain
+    is_factor: Bool  # all numbers are the same multiple of the reference's
 
 
 def observe(runs: Runs, comparisons: Comparisons) -> Observations:
@@ -111,7 +114,10 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
         elements=elements,
         resolution=_resolution(runs, elements, rows, own, theirs),
         differs=np.zeros(size, dtype=bool),
+        is_factor=np.zeros(size, dtype=bool),
     )
+    several = elements[rows] >= _SEVERAL  # of a single one all numbers are the same
+    result.is_factor[rows] = several & _are_multiples(own, theirs, rms)
     for column, values in (
         (result.rms, rms),
         (result.norm, theirs[_NORM]),
@@ -128,6 +134,16 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
     ).any(axis=0)
     result.differs[result.exact > 0] = True
     return result
+
+
+def _are_multiples(own: Float, theirs: Float, rms: Float) -> Bool:
+    """Where all of at least three numbers have grown, or shrunk, by nearly the same share."""
+    with np.errstate(all="ignore"):
+        share = np.where(np.abs(theirs) > _TELLING * rms, own / theirs - 1, np.nan)
+        share[_NORM] = own[_NORM] / theirs[_NORM] - 1
+        least, most = np.fmin.reduce(share, axis=0), np.fmax.reduce(share, axis=0)
+        near = (most - least) < _NEARLY * np.fmin(np.abs(least), np.abs(most))
+    return np.asarray(near & (least * most > 0) & (np.isfinite(share).sum(axis=0) >= _THREE))
 
 
 def _masked(statistics: Float) -> Bool:
@@ -185,5 +201,8 @@ def surprise(seen: Observations, rows: Int, expected: Float, carried: Float | fl
         exact = seen.exact[rows] / (_EXACT_SPREAD * e + _SUMMED)
     # One number alone may be off by much: a single element, or few that are worse than the others.
     several = np.sqrt(times[-1] * np.fmax(times[-2], 1.0))
+    # Rounding moves each by chance; that all move alike counts for each.
+    together = np.sqrt((times**2).sum(axis=0))
+    several = np.where(seen.is_factor[rows], np.fmax(several, together), several)
     found = np.nan_to_num(np.where(np.isnan(exact), several, exact), nan=0.0)
     return np.where(e < _UNRELATED, found, np.fmin(found, 1.0))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import operations
 from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.arrangement import arranged_by
@@ -48,6 +49,7 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
     score[turned] = _of_norms(seen, rows[turned], told[turned])
     is_known = expected.is_whole[rows] & ~evidence.does.received[node]
     score = np.where(is_known, score, _PARTLY_KNOWN * score)
+    score = _with_repetitions(runs, rows, score)
     agrees = _given_agrees(evidence)
     discrete = runs.discrete[rows]
     # Behind one choice that agrees in what statistics tell another may follow from it unseen.
@@ -71,6 +73,34 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
             strength = max(_ARGUMENT_SHOWS * strength, _ARGUMENT if plain else 0.0)
             cause = Cause.ARGUMENT
         yield Clue(strength, 0, at, cause, row, float(seen.size[row]), float(told[place]))
+
+
+def _with_repetitions(runs: Runs, rows: Int, score: Float) -> Float:
+    """Scores, with those of the same call in other passes of its module where all are alike."""
+    table, calls, parent = runs.npu.table, runs.npu.calls, runs.npu.tree.parent
+    node = table.node[rows]
+    inside = np.flatnonzero(calls.is_api[node] & (parent[node] > 0))
+    around = parent[node[inside]]
+    # Which of the calls of one operator in its module it is, and which of the tensors of it.
+    key = np.stack([around, operations(calls)[node[inside]]])
+    order = np.lexsort((inside, key[1], key[0]))
+    changes = np.flatnonzero(np.append(True, (np.diff(key[:, order]) != 0).any(axis=0)))
+    turn = np.arange(len(order)) - np.repeat(changes, np.diff(np.append(changes, len(order))))
+    place = np.empty((3, len(inside)), dtype=np.int64)
+    place[:, order] = np.stack([calls.stem[around], key[1], np.zeros(len(order))])[:, order]
+    place[2, order] = turn
+    _, group = np.unique(place, axis=1, return_inverse=True)
+    group = group.reshape(-1)
+    own = score[inside]
+    size = int(group.max(initial=-1)) + 1
+    most, least = np.zeros(size), np.full(size, np.inf)
+    np.maximum.at(most, group, own)
+    np.minimum.at(least, group, own)
+    times = np.bincount(group, minlength=size)
+    together = np.sqrt(np.bincount(group, own**2, size))
+    result = score.copy()
+    result[inside] = np.where(((times > 1) & (2 * least >= most))[group], together[group], own)
+    return result
 
 
 def looked_behind(evidence: Evidence, clue: Clue) -> Clue:

@@ -30,7 +30,8 @@ _KEPT = 3.0  # of the error of what the forward call kept, what a gradient shows
 _A_FLIP = 0.01  # expected number of elements behind a kink from which on one may be
 _CHOSEN = 0.3  # what a row in ten that was chosen otherwise makes a tensor differ by
 _CLIP = 10.0  # the largest amplification by cancellation that is believed
-_STEEPEST = 100.0
+_STEEPEST = 1e4
+_ALL_ONE_WAY = 3.0  # errors of factors are those of all that is multiplied behind them
 _OF_MODULES = 4.0  # a module makes many calls
 
 
@@ -49,7 +50,7 @@ class Expected:
 def propagate(
     runs: Runs, seen: Observations, does: Conduct, noise: Float, chosen: Bool
 ) -> Expected:
-    """Errors of all rows; ``noise`` is what any call adds, by direction (forward, backward).
+    """Errors of all rows; ``noise`` is what calls add, by node.
 
     ``chosen`` are rows that follow from another choice.
     """
@@ -143,7 +144,7 @@ def _own_rounding(runs: Runs, rows: _Rows, does: Conduct, noise: Float) -> Float
         coarsest = float(runs.coarse[runs.other >= 0].max(initial=0.0))
         result = np.where(does.composite[node], coarsest, result)
         result = np.where(inner, np.maximum(result, of_inputs[node]), result)
-    result = np.fmax(_ROUNDED * result, noise[runs.backward[node].astype(np.int64)])
+    result = np.fmax(_ROUNDED * result, noise[node])
     return np.where(runs.discrete[out], 0.0, result)
 
 
@@ -182,6 +183,8 @@ def _put_out(
         at_least(does.adds_up[node] & ~does.averages[node], whole[node] / seen.norm[out])
         share = np.sqrt(seen.elements[out] / largest(seen.elements[inputs], at)[node])
         at_least(does.averages[node], share * absolute[node] / seen.rms[out])
+        many = np.minimum(np.sqrt(largest(seen.elements[inputs], at)[node]), _STEEPEST)
+        at_least(does.multiplies[node], _ALL_ONE_WAY * relative[node] * many)
         at_least(kind == REACH, np.fmax(relative[node], reach[node]))
         at_least(does.near_zero[node], np.fmax(relative[node], reach[node]) / seen.rms[out])
         forward = ~runs.backward[node]
@@ -299,6 +302,14 @@ def _of_gradients(
     result[reduced] = np.fmax(result, np.minimum(WORST, np.fmax(error_in[node], own) * longer))[
         reduced
     ]
+    # A softmax takes the mean off, by what it weighs: y(g - sum(gy)), of which little may be left.
+    size_of = np.zeros(size)
+    put_out = rows.outputs[~runs.discrete[rows.outputs]]
+    np.maximum.at(size_of, table.node[put_out], np.nan_to_num(seen.rms[put_out]))
+    weighs = back & does.normalises[node] & (does.kind[node] == REACH)
+    with np.errstate(all="ignore"):
+        left = np.fmax(error_in[node], own) * longer * np.minimum(size_of[twin[node]], 1.0)
+    result[weighs] = np.fmax(result, np.minimum(WORST, np.nan_to_num(left)))[weighs]
     power = does.steep[node]
     steepness = np.where(
         power > 1,

@@ -10,10 +10,16 @@ from numpy.typing import NDArray
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import count_gradients_otherwise
 from msprobe_builder.graph.floating import SINGLE, discrete_types, epsilons
 from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.producers import producers
 from msprobe_builder.metrics.result import PairResult
+from msprobe_builder.verdict.differences.mispaired import (
+    inside_cells,
+    other_places,
+    swapped_operands,
+)
 from msprobe_builder.verdict.differences.operators import has_other_precision
 
 Int = NDArray[np.int64]
@@ -72,8 +78,11 @@ def runs_of(result: PairResult) -> Runs:
     other[result.comparisons.pairs.npu] = result.comparisons.pairs.bench
     if result.groups is not None:
         pairs = result.groups.comparisons.pairs
-        new = other[pairs.npu] < 0
+        # What calls are given that others are one and the same with goes by its makers.
+        new = (other[pairs.npu] < 0) & (npu.table.section[pairs.npu] == Section.OUTPUT)
         other[pairs.npu[new]] = pairs.bench[new]
+    other[~_comparable(npu, bench, result.matching.npu, other)] = -1
+    _exchange_operands(npu, bench, other)
     bench_row = np.full(len(bench.table), -1, dtype=np.int64)
     rows = np.flatnonzero(other >= 0)
     bench_row[other[rows]] = rows
@@ -105,6 +114,27 @@ def runs_of(result: PairResult) -> Runs:
         _open_modules(npu),
         mixed,
     )
+
+
+def _comparable(npu: Part, bench: Part, partner: Int, other: Int) -> Bool:
+    """Rows that can be compared: of one size, in one place, and counted alike by both recorders."""
+    result = (other >= 0) & ~inside_cells(npu)
+    result &= ~other_places(npu, bench, partner, result)
+    rows = np.flatnonzero(result)
+    result[rows] = npu.table.numel[rows] == bench.table.numel[other[rows]]
+    if count_gradients_otherwise(npu.calls, bench.calls):
+        result &= npu.table.section != Section.PARAMETERS_GRAD
+    return result
+
+
+def _exchange_operands(npu: Part, bench: Part, other: Int) -> None:
+    """Pair the operands of sums and products by what they hold where they come the other way."""
+    off = other >= 0
+    rows = np.flatnonzero(off)
+    own, theirs = npu.table.statistics[:, rows], bench.table.statistics[:, other[rows]]
+    off[rows] = ((own != theirs) & ~(np.isnan(own) & np.isnan(theirs))).any(axis=0)
+    first = np.flatnonzero(swapped_operands(npu.calls, npu.table, bench.table, other, off))[::2]
+    other[first], other[first + 1] = other[first + 1], other[first]
 
 
 def _open_modules(part: Part) -> Bool:

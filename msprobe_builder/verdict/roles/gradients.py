@@ -66,6 +66,15 @@ def _inside_functions(part: Part, producer: Int) -> Bool:
     return result
 
 
+def only_runs_forward(part: Part) -> bool:
+    """Whether a side is inference: nothing it puts out needs a gradient, and nothing runs back."""
+    calls, table = part.calls, part.table
+    puts_out = table.is_tensor & (table.section == Section.OUTPUT)
+    is_forward = calls.direction[table.node] == Direction.FORWARD
+    needs = (puts_out & is_forward & (table.requires_grad == 1)).any()
+    return not bool(needs or (calls.direction == Direction.BACKWARD).any())
+
+
 def cut_off(flow: Flow, rows: Int) -> list[tuple[Place, int]]:
     """Calls behind which tensors need a gradient on one side only, each with a row that shows it.
 

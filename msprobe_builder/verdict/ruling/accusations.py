@@ -50,7 +50,12 @@ from msprobe_builder.verdict.explanations.tails import largest_of_many
 from msprobe_builder.verdict.explanations.weights_given import of_weights
 from msprobe_builder.verdict.explanations.without_effect import unshown
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Place, Roles
-from msprobe_builder.verdict.roles.gradients import cut_off, kept_history, lost_gradients
+from msprobe_builder.verdict.roles.gradients import (
+    cut_off,
+    kept_history,
+    lost_gradients,
+    only_runs_forward,
+)
 from msprobe_builder.verdict.roles.onesided import in_common, is_undone
 from msprobe_builder.verdict.roles.unrecorded import of_what_was_left_out
 from msprobe_builder.verdict.ruling.coverage import ends_early
@@ -203,6 +208,8 @@ def accusations(
     known = {(each.finding.side, each.finding.node) for each in found}
     flags = result.comparisons.requires_grad_equal
     rows = result.comparisons.pairs.npu[flags == 0]
+    if only_runs_forward(flow.npu) != only_runs_forward(flow.bench):
+        rows = rows[:0]  # training against inference
     # A parameter that no module holds shows in what is given back to the calls that use it.
     is_given_back = any(
         one.root < 0

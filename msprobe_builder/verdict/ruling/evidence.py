@@ -264,10 +264,9 @@ def _difference(flow: Flow, row: int) -> Fact:
 
 def told_of_overflow(graph: Graph, node: int) -> list[Fact]:
     """Whether the overflow check has found the origin of NaN and infinity here."""
-    origins = np.flatnonzero(graph.overflow == graph.overflow.max(initial=0))
-    if not graph.overflow.any() or node != int(origins[0]):
+    if not graph.beginnings or node != graph.beginnings[0].node:
         return []
-    return [fact("overflow_begins")]
+    return [fact("overflow_begins"), *graph.beginnings[0].why]
 
 
 def source_line(stacks: Stacks, name: str, names: list[str]) -> str | None:

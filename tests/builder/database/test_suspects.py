@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from msprobe_builder.command.main import main
+from msprobe_builder.database.open import opened
+from msprobe_builder.database.read.verdict import read_verdict
+from msprobe_builder.facts.fact import Facts, encode, fact
 
 
 def changed(database: Path, folder: Path, *statements: str) -> Path:
@@ -59,6 +62,25 @@ def test_ranks_are_told_in_order(
     found = json.loads(capsys.readouterr().out)
     assert [one["ranks"] for one in found["suspects"]] == [ranks] * len(found["suspects"])
     assert found["suspects"]
+
+
+@pytest.mark.parametrize(
+    ("said", "probability"),
+    [
+        ((fact("probability", percent=37),), 0.37),
+        ((fact("run_again.passed"), fact("probability", percent=100)), 1.0),
+        ((fact("probability", percent="x"),), None),
+        ((fact("run_again.passed"),), None),
+    ],
+)
+def test_the_probability_is_the_one_that_is_told(
+    said: Facts, probability: float | None, demo_database: Path, tmp_path: Path
+) -> None:
+    path = changed(demo_database, tmp_path, f"UPDATE suspect SET evidence = '{encode(said)}'")
+    with opened(path) as connection:
+        verdict = read_verdict(connection)
+    assert verdict is not None
+    assert {one.probability for one in verdict.suspects} == {probability}
 
 
 def test_a_file_from_before_there_were_ranks_has_the_same_verdict(

@@ -146,6 +146,20 @@ _CASES = [
          pipe("compare.json")),
     Case("match file is a pipe", "Cannot read matches.json: it is no regular file; give", 2,
          pipe("matches.json"), MATCHES),
+    # Numbers that nobody has.
+    Case("a micro-step of a hundred million",
+         "npu/construct.json has megatron_micro_step_number = 100000000, which is no micro-step"
+         " number below 65,536; dump this step again.",
+         construct={"megatron_micro_step_number": 10**8, NAME: [None, 0]}),
+    Case("a node in micro-step 65,536",
+         "npu/construct.json gives 'Functional.linear.0.forward' neither a parent nor a parent",
+         construct={"megatron_micro_step_number": 0, NAME: [None, 65536]}),
+    Case("a shape beyond all memory", "", 0,
+         data={NAME: forward([tensor(shape=(10**200, 10**200))], [TENSOR])}),
+    Case("a dimension of four hundred digits", "", 0,
+         data={NAME: forward([tensor(shape=(10**400,))], [TENSOR])}),
+    Case("a shape of 2^63 elements", "", 0,
+         data={NAME: forward([tensor(shape=(2**62, 2))], [TENSOR])}),
     # Damaged text.
     Case("dump cut off", "npu/dump.json is cut off or damaged; dump this step again",
          spoil=write("npu/dump.json", '{"task": "statistics", "data": {"a')),

@@ -174,13 +174,25 @@ def test_one_broken_rank_of_several(tmp_path: Path, workers: int) -> None:
     assert list((tmp_path / "out").iterdir()) == [result.path]
 
 
-@pytest.mark.parametrize("missing", ["dump.json", "construct.json", "stack.json"])
-def test_all_three_files_are_needed(tmp_path: Path, missing: str) -> None:
+@pytest.mark.parametrize("missing", ["dump.json", "construct.json"])
+def test_two_files_are_needed(tmp_path: Path, missing: str) -> None:
     npu = dump(tmp_path / "npu")
     (npu / missing).unlink()
     with pytest.raises(BuildError, match=missing):
         built(tmp_path, npu)
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("sides", [("npu",), ("bench",), ("npu", "bench")])
+def test_stacks_may_be_missing(tmp_path: Path, sides: tuple[str, ...]) -> None:
+    for side in ("npu", "bench"):
+        dump(tmp_path / side)
+    for side in sides:
+        (tmp_path / side / "stack.json").unlink()
+    result = built(tmp_path, tmp_path / "npu", tmp_path / "bench")
+    notes = [one for one in result.diagnostics if one.code == "no_stacks"]
+    assert [one.side for one in notes] == [("npu", "bench").index(side) for side in sides]
+    assert result.matched == result.npu_nodes
 
 
 @pytest.mark.parametrize("workers", [1, 2])

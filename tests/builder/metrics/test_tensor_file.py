@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe_builder.metrics import torch_archive
+from msprobe_builder.files import torch_archive
 from msprobe_builder.metrics.tensor_file import TensorFileError, open_tensor
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -265,10 +266,6 @@ def tensors() -> dict[str, Any]:
     def normal(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, generator=draw, dtype=torch.float64)
 
-    modules = {
-        name: getattr(torch.nn, name)(6, 6, 2, dtype=torch.float64)
-        for name in ("LSTM", "GRU", "RNN")
-    }
     x, y, z = normal(3, 4, 6)
     return {
         "torch": torch,
@@ -298,7 +295,16 @@ def tensors() -> dict[str, Any]:
         "sequence": normal(5, 2, 6),
         "states": normal(2, 2, 6),
         "weights": lambda module: [one.detach() for one in module.parameters()],
-        **modules,
+        **modules(),
+    }
+
+
+@cache
+def modules() -> dict[str, torch.nn.Module]:
+    """Those that hold weights of rows that take several."""
+    return {
+        name: getattr(torch.nn, name)(6, 6, 2, dtype=torch.float64)
+        for name in ("LSTM", "GRU", "RNN")
     }
 
 

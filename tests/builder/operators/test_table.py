@@ -28,7 +28,8 @@ _WORDS = {
     " rows reduce:0:0 reduce:1:0 all gather exchange peer",
     "is": "commutative adds_product attention convolution recurrent cell by_label padded own_mean"
     " takes_infinity chooses_size sizes of_number factors writes_first"
-    " reads_nothing describes hooks exposes exposes_result exact one_signed other_in_linalg",
+    " reads_nothing describes hooks exposes exposes_result exact one_signed other_in_linalg"
+    " reaches",
 }
 
 

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,6 +22,7 @@ import pytest
 from msprobe_builder import BuildConfig, BuildError, UsageError, build
 from msprobe_builder.command.main import main
 from msprobe_builder.pipeline.compare import PairJob, Report
+from msprobe_builder.pipeline.executors.cluster import _connected
 from msprobe_builder.pipeline.executors.run import run_jobs
 from msprobe_builder.pipeline.kept import Keeper
 from msprobe_builder.pipeline.progress import Progress
@@ -206,3 +208,28 @@ def test_whoever_is_no_scheduler_is_not_waited_for(
         for peer in peers:
             peer.close()
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_cluster_of_our_own_serves_no_pages() -> None:
+    """Dask's servers listen also without a dashboard."""
+    psutil = pytest.importorskip("psutil")
+    with _connected("local:1") as client:
+        assert client.submit(sum, [1, 2]).result() == 3
+        own = psutil.Process()
+        listening = {
+            one.laddr
+            for process in (own, *own.children(recursive=True))
+            for one in process.net_connections("inet")
+            if one.status == psutil.CONN_LISTEN
+        }
+        assert listening
+        assert {address.ip for address in listening} <= {"127.0.0.1", "::1"}
+        for address in listening:
+            with pytest.raises((HTTPException, OSError)):
+                ask_for_a_page(address.ip, address.port)
+
+
+def ask_for_a_page(host: str, port: int) -> None:
+    connection = HTTPConnection(host, port, timeout=3)
+    connection.request("GET", "/info/main/workers.html")
+    connection.getresponse()

@@ -82,10 +82,10 @@ def test_a_broken_rank_ends_with_status_3(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = config(tmp_path, ranks=2)
-    (tmp_path / "dump" / "rank1" / "stack.json").unlink()
+    (tmp_path / "dump" / "rank1" / "construct.json").unlink()
     assert run(path, tmp_path / "out", "--workers", "1") == 3
     said = capsys.readouterr().out
-    assert "rank1/stack.json does not exist" in said
+    assert "rank1/construct.json does not exist" in said
     assert run(path, tmp_path / "json", "--json", "--workers", "1") == 3
     [failed] = json.loads(capsys.readouterr().out)["failed"]
     assert (failed["step"], failed["rank"]) == (0, 1)

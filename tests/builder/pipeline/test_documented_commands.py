@@ -57,9 +57,10 @@ def test_config_check_of_directories_is_of_checkpoints(capsys: pytest.CaptureFix
     [
         ("-f jax graph", "-f jax is no framework; write pytorch or mindspore there."),
         ("-f pytorch", "A command is missing after -f; write graph, compare or config_check."),
-        ("-f pytorch parse", "'parse' is none of the commands known after -f"),
+        ("-f pytorch draw", "'draw' is none of the commands known after -f"),
+        ("-f pytorch parse", "'parse' is not done here. It converts files of kernels"),
         ("-f pytorch config_check", "config_check needs -d to collect, or -c"),
-        ("-f pytorch run_overflow_check -api_info x", "write msprobe-operators in front."),
+        ("-f pytorch run_overflow_check -api_info x", "x holds no dump.json"),
         ("reprt x.vis.db", "'reprt' is no command; did you mean 'report'?"),
         ("compare.json", "'compare.json' is no command; to build, give -i compare.json -o out."),
     ],

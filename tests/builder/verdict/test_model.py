@@ -48,6 +48,7 @@ def readings(own: np.ndarray, theirs: np.ndarray) -> Observations:
         elements=one * theirs.size,
         resolution=one * 2e-7,
         differs=np.ones(1, dtype=bool),
+        is_factor=np.zeros(1, dtype=bool),
     )
 
 

@@ -23,7 +23,9 @@ from msprobe_builder.facts.wording import tell
 from msprobe_checks import GradComparator
 from msprobe_checks.gradients.similarity import compare_gradients
 from msprobe_collector import PrecisionDebugger
+from msprobe_collector.config.gradients import GradientSettings
 from msprobe_collector.errors import CollectorError
+from msprobe_collector.gradients import measure
 
 STEPS = 6
 Change = Callable[[int, nn.Module], None]
@@ -75,6 +77,16 @@ def train(
     return seen
 
 
+@pytest.mark.parametrize(
+    ("positive", "count"), [(53, 96), (1, 3), (2, 3), (7, 10), (16777217, 16777219)]
+)
+def test_shares_are_those_of_float64(positive: int, count: int) -> None:
+    gradient = torch.full((count,), -1.0)
+    gradient[:positive] = 1.0
+    found = measure.row("w", gradient, GradientSettings(level="L2", bounds=(0.0,)))
+    assert found[1:4] == [(count - positive) / count, positive / count, 0.0]
+
+
 def rows_of(directory: Path, step: int) -> list[dict[str, str]]:
     path = directory / "dump" / "rank0" / f"grad_summary_{step}.csv"
     with path.open(encoding="utf-8-sig", newline="") as file:
@@ -111,7 +123,7 @@ def test_each_row_is_that_of_the_gradient(tmp_path: Path, micro: int) -> None:
                 "(0.01, inf)": (x > 0.01).mean(),
                 "=0": (x == 0).mean(),
             }
-            assert {key: float(row[key]) for key in shares} == pytest.approx(shares, abs=1e-6)
+            assert {key: float(row[key]) for key in shares} == shares
             signs = np.load(tmp_path / "dump" / "rank0" / f"step{step}" / f"{name}.npy")
             assert signs.dtype == np.bool_
             assert np.array_equal(signs, x > 0)

@@ -115,7 +115,7 @@ def test_equal_trainings_agree(reference: Path) -> None:
     assert not comparison.departures
     assert comparison.earliest is None
     assert [pair.rank for pair in comparison.ranks] == [0, 1]
-    assert verdict(comparison) == "the runs agree within 0.01 at steps 0 to 5."
+    assert verdict(comparison) == "the runs agree within 0.01 at steps 0 to 5 (1,656 rows)."
 
 
 def test_the_command_links_to_the_graph_of_the_step(

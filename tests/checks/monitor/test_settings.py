@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import torch
 from torch import nn
 
@@ -20,7 +21,11 @@ Plant = Callable[[nn.Sequential], object]
 
 
 def train(
-    directory: Path, decay: float = 0.5, plant: Plant = lambda _: None, record: object = None
+    directory: Path,
+    decay: float = 0.5,
+    plant: Plant = lambda _: None,
+    record: object = None,
+    change: Callable[[int, nn.Module], None] = lambda *_: None,
 ) -> Path:
     """Eight steps of three layers."""
     torch.manual_seed(0)
@@ -40,7 +45,8 @@ def train(
     debugger.monitor(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=decay)
     generator = torch.Generator().manual_seed(1)
-    for _ in range(8):
+    for step in range(8):
+        change(step, model)
         model(torch.randn(4, 6, generator=generator)).square().sum().backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -71,3 +77,31 @@ def test_a_frozen_layer_is_named(tmp_path: Path) -> None:
     assert "and 1 more parameter on rank 0 and the second has: look at what is frozen" in said
     assert "optimizer's own settings" not in said
     assert "second run has no gradients of 2." in verdict(compare_monitors(right, frozen, 10.0))
+
+
+def corrupt(name: str, after: int) -> Callable[[int, nn.Module], None]:
+    def change(step: int, model: nn.Module) -> None:
+        if step == after:
+            with torch.no_grad():
+                dict(model.named_parameters())[name].view(-1)[-1] += 0.5
+
+    return change
+
+
+@pytest.mark.parametrize("name", ["0.weight", "2.weight", "2.bias"])
+@pytest.mark.parametrize("tolerance", [1e-3, 10.0])
+def test_one_weight_that_differs_alone_is_no_setting(
+    tmp_path: Path, name: str, tolerance: float
+) -> None:
+    """One element was written over between two updates."""
+    runs = train(tmp_path / "a", change=corrupt(name, 3)), train(tmp_path / "b")
+    said = "\n".join(summary_lines(compare_monitors(*runs, tolerance)))
+    assert f"none differs, only {name}" in said
+    assert "no setting of the optimizer" in said
+    assert "look at the optimizer's own settings" not in said
+
+
+def test_all_weights_that_differ_are_a_setting(tmp_path: Path) -> None:
+    runs = train(tmp_path / "a", decay=0.1), train(tmp_path / "b")
+    said = "\n".join(summary_lines(compare_monitors(*runs, 1e-3)))
+    assert "look at the optimizer's own settings" in said

@@ -1,7 +1,7 @@
 export const matchEn = {
   tab: 'Match',
   readOnly:
-    'This file is read-only: matches cannot be changed here. Copy it to a place that TensorBoard may write to.',
+    'This file is read-only, or its disk has no locks: matches cannot be changed here. Copy it to a local disk that TensorBoard may write to.',
   notComparable: 'This step and rank exist on one side only; there is nothing to match with.',
   needsFree: 'Select a node without match first; then m chooses its partner.',
   none: 'Select a node to match it by hand.',

@@ -2,7 +2,8 @@ import type { Texts } from '../en';
 
 export const matchZh: Texts['match'] = {
   tab: '匹配',
-  readOnly: '该文件为只读，无法在此修改匹配。请将它复制到 TensorBoard 可写的位置。',
+  readOnly:
+    '该文件为只读，或所在磁盘不支持锁，无法在此修改匹配。请将它复制到 TensorBoard 可写的本地磁盘。',
   notComparable: '该 step 和 rank 只存在于一侧，没有可匹配的对象。',
   needsFree: '请先选择一个未匹配的节点，再按 m 选择与它匹配的节点。',
   none: '请选择一个节点进行手动匹配。',

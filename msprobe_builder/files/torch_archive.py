@@ -9,6 +9,7 @@ Everything else is left to torch.
 from __future__ import annotations
 
 import functools
+import os
 import pickletools
 import struct
 import sys
@@ -21,6 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from msprobe_builder.files.regular import open_regular
 
 _CHECKED = 1 << 20  # bytes: so many at once stay in the cache
 _LARGEST_DESCRIPTION = 1 << 12  # bytes: that of a plain tensor has some 200
@@ -58,10 +61,16 @@ class _Name(NamedTuple):
     text: str
 
 
+def is_archive(path: Path) -> bool:
+    """Whether it is of the form that ``torch.save`` writes today; OSError for no regular file."""
+    with os.fdopen(open_regular(path), "rb") as file:
+        return zipfile.is_zipfile(file)
+
+
 def is_whole(path: Path) -> bool:
     """Whether the checksums in the archive are those of its contents."""
     try:
-        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        with os.fdopen(open_regular(path), "rb") as file, zipfile.ZipFile(file) as archive:
             content = _mapped(path).data
             return all(_agrees(archive, entry, content) for entry in archive.infolist())
     except (zipfile.BadZipFile, zlib.error, EOFError):

@@ -1,0 +1,150 @@
+"""What ranks give and get in the communication of a training, by the line that calls it."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.utils._pytree import tree_leaves
+
+from msprobe_builder.link.signatures import FUNCTIONS, Function
+from msprobe_collector.intercept.redirect import Redirect
+from msprobe_collector.unseen import unseen
+
+Taken = Callable[[str, torch.Tensor], None]  # name and tensor
+_LIBRARY = ("/torch/", "/site-packages/", "/dist-packages/", "/msprobe_collector/")
+_DEEPEST = 40  # frames that are looked through for the caller's own
+
+
+class Communication:
+    """Follows the functions of ``torch.distributed`` from :meth:`install` to :meth:`remove`.
+
+    ``take`` is given what a call begins with and what it leaves, called
+    ``all_reduce train.py:61 given`` and ``… got``; what is waited for is taken then. Within a
+    function no other one is seen.
+    """
+
+    def __init__(
+        self, take: Taken, fail: Callable[[Exception], None], is_open: Callable[[], bool]
+    ) -> None:
+        self._take, self._fail, self._is_open = take, fail, is_open
+        self._redirects: list[Redirect] = []
+        self._waiting: list[tuple[list[Any], str, list[torch.Tensor]]] = []
+        self._wait: Any = None
+        self._thread = threading.local()
+
+    def install(self) -> None:
+        """Begin, unless it has begun."""
+        if self._redirects or not dist.is_available():
+            return
+        found = {name: getattr(dist, name, None) for name in FUNCTIONS}
+        self._redirects = [
+            Redirect(function, self._seen(name), is_compiling=torch.compiler.is_compiling)
+            for name, function in found.items()
+            if isinstance(function, types.FunctionType)
+        ]
+        for redirect in self._redirects:
+            redirect.install()
+        self._wait = dist.Work.wait
+        dist.Work.wait = self._waited(self._wait)  # type: ignore[method-assign]
+
+    def remove(self) -> None:
+        """Leave nothing installed."""
+        for redirect in self._redirects:
+            redirect.remove()
+        self._redirects = []
+        self._waiting = []
+        if self._wait is not None:
+            dist.Work.wait = self._wait  # type: ignore[method-assign]
+            self._wait = None
+
+    def _seen(self, name: str) -> Callable[..., Any]:
+        function = FUNCTIONS[name]
+
+        def seen(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+            if getattr(self._thread, "is_inside", False) or not self._is_open():
+                return original(*args, **kwargs)
+            self._thread.is_inside = True
+            try:
+                given, got = _tensors(function, args, kwargs)
+                place = f"{name} {_caller(sys._getframe(2))}"
+                self._measure(f"{place} given", given)
+                result = original(*args, **kwargs)
+                works = [one for one in tree_leaves(result) if isinstance(one, dist.Work)]
+                if works:
+                    self._waiting.append((works, f"{place} got", got))
+                else:
+                    self._measure(f"{place} got", got)
+                return result
+            finally:
+                self._thread.is_inside = False
+
+        return seen
+
+    def _waited(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(work, *args, **kwargs)
+            for entry in [one for one in self._waiting if work in one[0]]:
+                works, name, got = entry
+                works.remove(work)
+                if not works:
+                    self._waiting.remove(entry)
+                    self._measure(name, got)
+            return result
+
+        return wait
+
+    def _measure(self, name: str, tensors: list[torch.Tensor]) -> None:
+        try:
+            with torch.no_grad(), unseen():
+                for tensor in tensors:
+                    if tensor.is_floating_point():
+                        self._take(name, tensor)
+        except Exception as error:
+            self._fail(error)
+
+
+def _tensors(
+    function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """What a call gives, and what it gets: all arguments where the signature does not tell."""
+    bound = {**dict(zip(function.parameters, args, strict=False)), **kwargs}
+    received = function.received.parameter if function.received is not None else function.result
+    sent = function.sent.parameter if function.sent is not None else None
+    if function.peer == "dst" and received is None:  # a send leaves what it was given
+        return list(_leaves(bound.get(sent or "tensor"))), []
+    filled = None if function.received is None else received
+    given = [
+        value
+        for name, value in bound.items()
+        if (name == sent if sent is not None else name != filled)
+    ]
+    if function.peer == "src" and sent is None:
+        given = []
+    return list(_leaves(given)), list(_leaves(bound.get(received or "")))
+
+
+def _leaves(value: Any) -> Iterator[torch.Tensor]:
+    yield from (one for one in tree_leaves(value) if isinstance(one, torch.Tensor))
+
+
+def _caller(frame: FrameType | None) -> str:
+    """File and line of the program's own code, or of whatever called."""
+    own = frame
+    for _ in range(_DEEPEST):
+        if own is None:
+            break
+        if not any(part in own.f_code.co_filename for part in _LIBRARY):
+            return f"{Path(own.f_code.co_filename).name}:{own.f_lineno}"
+        own = own.f_back
+    return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"

@@ -1,0 +1,104 @@
+"""What other ranks have to say of a suspect, against the same in plain values."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given
+
+from msprobe_builder.base.codes import CallRole, Role
+from msprobe_builder.database.read.all_ranks import read_all_ranks
+from msprobe_builder.facts.fact import encode
+from msprobe_builder.verdict.ruling.all_ranks import Witness
+from tests.small_graphs import RANDOMS, Pair, random_pair, written
+
+CAUSES = ("operator", "weight", "external")
+
+
+def told_of(pairs: list[Pair], node: int) -> tuple[int, int | None]:
+    """The rank of a node, and its role as far as a verdict says."""
+    [pair] = [one for one in pairs if node in one.sides[0]]
+    return pair.rank, pair.roles.get(node)
+
+
+@given(RANDOMS)
+def test_partners_and_namesakes_are_told_with_rank_and_role(random: Random) -> None:
+    pairs = [random_pair(random, rank) for rank in range(random.choice((2, 3)))]
+    nodes = {node.node: node for pair in pairs for node in pair.sides[0].values()}
+    suspects = {
+        number: (node, random.choice(CAUSES), random.choice((0, 1, 2)))
+        for number, node in enumerate(random.sample(list(nodes), min(3, len(nodes))), start=1)
+    }
+    inherits = {
+        node: random.choice(list(suspects))
+        for pair in pairs
+        for node in pair.roles
+        if random.random() < 0.5
+    }
+    talks = {
+        (node, other): random.choice(list(Role))
+        for node, _, _ in suspects.values()
+        for other in random.sample(list(nodes), min(2, len(nodes)))
+    }
+    with written(pairs) as connection:
+        connection.executemany(
+            "INSERT INTO verdict (step, rank, conclusion, sentence, compared)"
+            " VALUES (0, ?, 'clean', '', 7)",
+            [(pair.rank,) for pair in pairs],
+        )
+        connection.executemany(
+            "INSERT INTO suspect (suspect_id, node_id, place, strength, cause, followers, evidence)"
+            " VALUES (?, ?, ?, ?, ?, 0, ?)",
+            [
+                (number, node, number, strength, cause, encode(()))
+                for number, (node, cause, strength) in suspects.items()
+            ],
+        )
+        connection.executemany(
+            "UPDATE role SET suspect_id = ? WHERE node_id = ?",
+            [(suspect, node) for node, suspect in inherits.items()],
+        )
+        connection.executemany(
+            "INSERT INTO communication VALUES (?, ?, ?, NULL)",
+            [(*both, int(role)) for both, role in talks.items()],
+        )
+        found = read_all_ranks(connection)
+    assert [(one.step, one.rank, one.compared) for one in found.places] == [
+        (0, pair.rank, 7) for pair in pairs
+    ]
+    assert {
+        one.suspect_id: (one.node_id, one.cause, one.strength) for one in found.accused
+    } == suspects
+    for number, (node, cause, strength) in suspects.items():
+        partners = []
+        for (one, other), role in talks.items():
+            if one != node:
+                continue
+            rank, part = told_of(pairs, other)
+            is_alike = role == Role.SEND_RECEIVE and any(
+                (accused, why) == (other, cause) for accused, why, _ in suspects.values()
+            )
+            partners.append(
+                Witness(rank, part, inherits=other in inherits, is_accused_alike=is_alike)
+            )
+        assert sorted(found.partners[number], key=repr) == sorted(partners, key=repr)
+        rank, _ = told_of(pairs, node)
+        namesakes = [
+            (one, *told_of(pairs, one))
+            for one, other in nodes.items()
+            if strength
+            and told_of(pairs, one)[0] != rank
+            and (other.stem, other.direction, other.call)
+            == (nodes[node].stem, nodes[node].direction, nodes[node].call)
+        ]
+        heard = found.namesakes.get(number, [])
+        assert sorted(
+            (one.rank, one.role, one.inherits) for one in heard if one.role is not None
+        ) == sorted(
+            (where, part, one in inherits) for one, where, part in namesakes if part is not None
+        )
+        assert len(heard) == len(namesakes)
+
+
+def test_all_roles_are_there() -> None:
+    assert set(map(int, CallRole)) == set(range(5)), "small_graphs draws from these"

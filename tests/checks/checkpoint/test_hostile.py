@@ -1,0 +1,338 @@
+"""Checkpoints that lie or have no end: one sentence each, at once, and no false "agree"."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import pickle
+import time
+import zipfile
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.distributed.checkpoint.metadata import ChunkStorageMetadata
+from torch.distributed.checkpoint.state_dict_saver import save
+
+from msprobe_builder.base.errors import BuildError
+from msprobe_checks.checkpoint.compare import compare
+from msprobe_checks.checkpoint.locate import read_checkpoint
+from msprobe_checks.checkpoint.report import summary_lines
+
+Content = dict[str, Any]
+ROWS = 6
+
+
+def verdict(first: Path, second: Path) -> str:
+    return summary_lines(compare(read_checkpoint(first), read_checkpoint(second)))[-1]
+
+
+def saved(folder: Path, name: str, content: object) -> Path:
+    torch.save(content, folder / name)
+    return folder / name
+
+
+def doubled(times: int) -> Content:
+    value: Content = {"t": torch.ones(2)}
+    for _ in range(times):
+        value = {"a": value, "b": value}
+    return value
+
+
+def holding_itself() -> Content:
+    value: Content = {"t": torch.ones(2)}
+    value["a"] = {"b": value}
+    return value
+
+
+def doubled_list() -> Content:
+    value: list[Any] = [torch.ones(2)]
+    for _ in range(40):
+        value = [value, value]
+    return {"a": value}
+
+
+def doubled_key() -> object:
+    key: Any = ("a",)
+    for _ in range(40):
+        key = (key, key)
+    return key
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: doubled(40),
+        holding_itself,
+        doubled_list,
+        lambda: {"model": doubled(40)},
+        lambda: {((1, 2), (3, 4)): torch.ones(2)},
+        lambda: {"w": torch.ones(1).expand(1 << 40)},
+        lambda: {"w": torch.ones(1, 1).expand(1 << 20, 1 << 20)},
+    ],
+)
+def test_what_has_no_end_is_refused(make: Callable[[], object], tmp_path: Path) -> None:
+    file = saved(tmp_path, "a.pt", make())
+    begun = time.monotonic()
+    with pytest.raises(BuildError, match=r"save (the model's|it again)"):
+        read_checkpoint(file)
+    assert time.monotonic() - begun < 20
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+@pytest.mark.parametrize("name", ["data.pkl", "DATA.PKL"])
+def test_a_key_that_is_hashed_without_end_is_refused(
+    tmp_path: Path, is_old: bool, name: str
+) -> None:
+    key = pickle.dumps(_Setting(doubled_key()), protocol=2)
+    file = tmp_path / "a.pt"
+    torch.save({"w": torch.ones(2)}, file, _use_new_zipfile_serialization=not is_old)
+    if is_old:
+        whole = file.read_bytes()
+        [magic, version, system] = [pickle.dumps(one, 2) for one in _old_head(whole)]
+        file.write_bytes(magic + version + system + key)
+    else:
+        entries = dict(_entries(file))
+        with zipfile.ZipFile(file, "w") as archive:
+            for own, content in entries.items():
+                is_description = own.endswith("data.pkl")
+                packed = own.replace("data.pkl", name) if is_description else own
+                archive.writestr(packed, key if is_description else content)
+    with pytest.raises(BuildError, match=r"a\.pt is damaged"):
+        read_checkpoint(file)
+
+
+class _Setting:
+    """Pickled as ``{}`` with one key set: SETITEM hashes it."""
+
+    def __init__(self, key: object) -> None:
+        self.key = key
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return dict, (), None, None, iter([(self.key, 1)])
+
+
+def _old_head(whole: bytes) -> list[Any]:
+    stream = io.BytesIO(whole)
+    return [pickle.load(stream) for _ in range(3)]  # noqa: S301
+
+
+def _entries(file: Path) -> list[tuple[str, bytes]]:
+    with zipfile.ZipFile(file) as archive:
+        return [(entry.filename, archive.read(entry)) for entry in archive.infolist()]
+
+
+@pytest.mark.parametrize("size", [1 << 22, 1 << 28])
+def test_what_was_packed_again_is_unpacked_within_bounds(tmp_path: Path, size: int) -> None:
+    file = saved(tmp_path, "a.pt", {"w": torch.zeros(8)})
+    entries = dict(_entries(file))
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+        archive.writestr("a/data/9", bytes(size))
+    if size == 1 << 22:
+        assert list(read_checkpoint(file).parameters) == ["w"]
+        return
+    with pytest.raises(BuildError, match=r"it would become \d+ MiB, more than the"):
+        read_checkpoint(file)
+
+
+@pytest.mark.parametrize("place", [0, 17, 63, 64, 79])
+def test_a_flipped_bit_is_no_difference_of_the_model(tmp_path: Path, place: int) -> None:
+    content = {"a": torch.arange(16.0), "b": torch.arange(4.0)}
+    good, bad = saved(tmp_path, "a.pt", content), saved(tmp_path, "b.pt", content)
+    whole = bytearray(bad.read_bytes())
+    start = whole.index(torch.arange(16.0).numpy().tobytes())
+    if place >= 64:
+        start, place = whole.index(torch.arange(4.0).numpy().tobytes(), start + 64), place - 64
+    whole[start + place] ^= 1
+    bad.write_bytes(whole)
+    with pytest.raises(BuildError, match=r"b\.pt is damaged: its checksums"):
+        verdict(good, bad)
+
+
+@pytest.fixture
+def distributed(tmp_path: Path) -> Path:
+    """A distributed checkpoint of one tensor in two halves of rows."""
+    whole = torch.arange(ROWS * 2.0).reshape(ROWS, 2)
+    save({"w": whole[:3].clone(), "v": whole[3:].clone()}, checkpoint_id=tmp_path / "dcp")
+    saved(tmp_path, "reference.pt", {"w": whole})
+
+    def join(metadata: Any) -> None:
+        entries = metadata.state_dict_metadata
+        halves = [entries.pop("v"), entries["w"]]
+        entries["w"] = replace(
+            halves[1], size=torch.Size([ROWS, 2]), chunks=[_chunk(0, 3), _chunk(3, 3)]
+        )
+        places = {index.fqn: place for index, place in metadata.storage_data.items()}
+        first, second = [replace(next(iter(metadata.storage_data)), fqn="w") for _ in range(2)]
+        metadata.storage_data.clear()
+        for index, start, name in ((first, 0, "w"), (second, 3, "v")):
+            key = replace(index, offset=torch.Size([start, 0]), index=start)
+            metadata.storage_data[key] = places[name]
+
+    changed(tmp_path / "dcp", join)
+    return tmp_path / "dcp"
+
+
+def _chunk(start: int, rows: int, columns: int = 2) -> ChunkStorageMetadata:
+    return ChunkStorageMetadata(torch.Size([start, 0]), torch.Size([rows, columns]))
+
+
+def changed(folder: Path, change: Callable[[Any], None]) -> None:
+    file = folder / ".metadata"
+    metadata = pickle.loads(file.read_bytes())  # noqa: S301
+    change(metadata)
+    file.write_bytes(pickle.dumps(metadata))
+
+
+def test_a_distributed_checkpoint_is_joined(distributed: Path) -> None:
+    assert "agree up to rounding (12 elements)" in verdict(
+        distributed, distributed.parent / "reference.pt"
+    )
+
+
+@pytest.mark.parametrize(
+    ("chunks", "problem"),
+    [
+        ([_chunk(0, 3), _chunk(0, 3)], "parts of it overlap"),
+        ([_chunk(0, 3)], "parts of it are missing"),
+        ([_chunk(0, 4), _chunk(3, 3)], "parts of it overlap"),
+        ([_chunk(0, 3), _chunk(4, 2)], "parts of it are missing"),
+        ([_chunk(0, 3), _chunk(3, 4)], "a part of it lies outside"),
+        ([_chunk(0, 3, 1), _chunk(3, 3)], "parts of it are missing"),
+        ([], "parts of it are missing"),
+    ],
+)
+def test_what_lies_in_no_part_or_in_two_is_told(
+    distributed: Path, chunks: list[ChunkStorageMetadata], problem: str
+) -> None:
+    def change(metadata: Any) -> None:
+        metadata.state_dict_metadata["w"].chunks = chunks
+        place = next(iter(metadata.storage_data.values()))
+        index = next(iter(metadata.storage_data))
+        for chunk in chunks:
+            metadata.storage_data.setdefault(replace(index, offset=chunk.offsets), place)
+
+    changed(distributed, change)
+    with pytest.raises(BuildError, match=f"does not describe w once and as a whole: {problem}"):
+        read_checkpoint(distributed)
+
+
+def test_a_file_that_holds_another_part_than_its_index_says_is_damaged(distributed: Path) -> None:
+    def change(metadata: Any) -> None:
+        metadata.state_dict_metadata["w"].chunks = [_chunk(0, 4), _chunk(4, 2)]
+        [first, second] = metadata.storage_data.items()
+        metadata.storage_data = {
+            replace(first[0], offset=torch.Size([0, 0])): first[1],
+            replace(first[0], offset=torch.Size([4, 0])): second[1],
+        }
+
+    changed(distributed, change)
+    with pytest.raises(BuildError, match="a part of a tensor cannot be read"):
+        verdict(distributed, distributed.parent / "reference.pt")
+
+
+def test_a_flipped_bit_in_a_part_is_found(distributed: Path) -> None:
+    [file] = distributed.glob("*.distcp")
+    whole = bytearray(file.read_bytes())
+    at = whole.index(torch.arange(6.0).numpy().tobytes())
+    whole[at + 3] ^= 1
+    file.write_bytes(whole)
+    with pytest.raises(BuildError, match="a part of a tensor cannot be read"):
+        verdict(distributed, distributed.parent / "reference.pt")
+
+
+@pytest.mark.parametrize("files", [("a.bin", "b.bin"), ("b.bin", "a.bin"), ("a.bin", "a.bin")])
+def test_an_index_that_names_another_file_is_told(tmp_path: Path, files: tuple[str, str]) -> None:
+    saved(tmp_path, "a.bin", {"one": torch.ones(2)})
+    saved(tmp_path, "b.bin", {"two": torch.ones(2), "stray": torch.zeros(2)})
+    index = tmp_path / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"weight_map": dict(zip(("one", "two"), files, strict=True))}))
+    if files == ("a.bin", "b.bin"):
+        assert list(read_checkpoint(tmp_path).parameters) == ["one", "two"]
+        return
+    with pytest.raises(BuildError, match=r"is not in [ab]\.bin, where .*index\.json has it"):
+        read_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("places", [[0], [1, 3], [0, 1, 2, 3]])
+def test_nan_on_both_sides_is_told_beside_the_agreement(tmp_path: Path, places: list[int]) -> None:
+    value = torch.arange(4.0)
+    value[places] = torch.nan
+    file = saved(tmp_path, "a.pt", {"w": value, "x": torch.ones(2)})
+    said = verdict(file, file)
+    number = "1 element is" if len(places) == 1 else f"{len(places)} elements are"
+    assert f"(6 elements), but {number} NaN on both sides, first in w." in said
+
+
+def test_nan_on_both_sides_hides_no_other_difference(tmp_path: Path) -> None:
+    first, second = torch.tensor([torch.nan, 1.0, 2.0]), torch.tensor([torch.nan, 1.0, 3.0])
+    a, b = (saved(tmp_path, f"{n}.pt", {"w": one}) for n, one in (("a", first), ("b", second)))
+    assert "1 of 1 common parameters differ beyond rounding" in verdict(a, b)
+
+
+@pytest.mark.parametrize("dtype", ["float4_e2m1fn_x2", "bits8", "bits16", "bits1x8"])
+@pytest.mark.parametrize("change", [0, 1])
+def test_types_that_torch_computes_nothing_with_are_compared_by_their_bytes(
+    tmp_path: Path, dtype: str, change: int
+) -> None:
+    kind = getattr(torch, dtype)
+    files = [
+        saved(tmp_path, f"{number}.pt", {"w": (torch.arange(8, dtype=torch.uint8) + n).view(kind)})
+        for number, n in enumerate((0, change))
+    ]
+    said = verdict(*files)
+    assert ("agree up to rounding" in said) == (not change), said
+    assert ("its bytes differ; torch computes nothing with" in said) == bool(change)
+
+
+def test_types_without_comparison_are_compared_all_the_same(tmp_path: Path) -> None:
+    """Of a head that may be the embedding, and of parts that should be equal."""
+    small = torch.arange(16.0).reshape(4, 4).to(torch.float8_e4m3fn)
+    a = saved(tmp_path, "a.pt", {"model.embed_tokens.weight": small, "lm_head.weight": small})
+    b = saved(tmp_path, "b.pt", {"model.embed_tokens.weight": small})
+    assert "all 1 common parameters agree" in verdict(a, b)
+    for rank in range(2):
+        folder = tmp_path / "m" / f"mp_rank_0{rank}"
+        folder.mkdir(parents=True)
+        args = Namespace(tensor_model_parallel_size=2)
+        model = {"decoder.final_layernorm.weight": small[0]}
+        saved(folder, "model_optim_rng.pt", {"args": args, "model": model})
+    assert not read_checkpoint(tmp_path / "m").notes
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"num_experts": 2**31 - 1},
+        {"num_experts": 65_537},
+        {"num_experts": 3},
+        {"num_experts": 5, "expert_model_parallel_size": 2},
+        {"num_experts": 8, "expert_model_parallel_size": 3},
+    ],
+)
+def test_experts_that_cannot_be_are_told(tmp_path: Path, args: dict[str, int]) -> None:
+    folder = tmp_path / "mp_rank_00"
+    folder.mkdir()
+    model = {"decoder.layers.0.mlp.experts.weight1": torch.ones(4, 8)}
+    saved(folder, "model_optim_rng.pt", {"args": Namespace(**args), "model": model})
+    with pytest.raises(BuildError, match="experts"):
+        read_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("other", [1.0, math.inf])
+def test_infinity_and_nan_are_no_rounding(tmp_path: Path, value: float, other: float) -> None:
+    for name, number in (("a", value), ("b", other)):
+        torch.save({"w": torch.tensor([1.0, number])}, tmp_path / f"{name}.pt")
+    for first, second in (("a", "b"), ("b", "a")):
+        said = verdict(tmp_path / f"{first}.pt", tmp_path / f"{second}.pt")
+        is_equal = value == other
+        assert ("agree up to rounding" in said) == is_equal, said
+        assert ("NaN or infinity" in said) != is_equal, said

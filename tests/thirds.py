@@ -1,0 +1,54 @@
+"""Which of the costly tests ``make test`` tries: of each file a third, chosen by the commit.
+
+``--costly`` is ``all``, a number from 0 to 2, or ``commit``. Any three parts are all tests, and
+continuous integration tries all.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from tests.shares import ALL, COMMIT, head
+
+PARTS = 3
+CHOICES = (ALL, COMMIT, *map(str, range(PARTS)))
+# Folders whose tests build, train, serve, or open pages: most of the time, not most of the tests.
+COSTLY = (
+    *("tests/alignment/", "tests/browser/", "tests/checks/", "tests/collector/", "tests/faults/"),
+    *("tests/operators/", "tests/plugin/", "tests/properties/", "tests/recorded/"),
+    *("tests/reliability/", "tests/test_shares.py"),
+    *(f"tests/builder/{name}/" for name in ("communication", "merge", "pipeline", "rematch")),
+    *("tests/builder/tables/", "tests/builder/verdict/"),
+)
+
+
+def chosen_part(costly: str) -> int | None:
+    """The part that is tried; None for all."""
+    if costly == ALL:
+        return None
+    return int(head(), 16) % PARTS if costly == COMMIT else int(costly)
+
+
+def described(costly: str) -> str:
+    """What is tried, in words."""
+    part = chosen_part(costly)
+    return f"costly tests: {'all' if part is None else f'part {part} of {PARTS} (--costly={part})'}"
+
+
+def tried(tests: Sequence[str], costly: str) -> list[bool]:
+    """Of each test, by its name with the file, whether it is tried.
+
+    The cases of a file take turns, so each function that has three is tried. Those of the same
+    parameters go together, as they mostly share what is made of these.
+    """
+    part = chosen_part(costly)
+    turns: dict[str, dict[str, int]] = defaultdict(dict)
+    chosen = []
+    for test in tests:
+        file, _, name = test.partition("::")
+        function, _, parameters = name.partition("[")
+        places = turns[file]
+        place = places.setdefault(parameters or function, len(places))
+        chosen.append(part is None or not file.startswith(COSTLY) or place % PARTS == part)
+    return chosen
