@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.files.regular import read_text
 
 _FILE = "bisect.json"
 
@@ -58,7 +59,7 @@ def open_journal(folder: Path, commands: dict[str, str] | None) -> Journal:
         made.write()
         return made
     try:
-        content: Any = json.loads(path.read_text(encoding="utf-8"))
+        content: Any = json.loads(read_text(path))
         pending = str(content.get("pending", ""))
         found = Journal(folder, dict(content["commands"]), dict(content["runs"]), pending)
     except (ValueError, KeyError, TypeError) as error:

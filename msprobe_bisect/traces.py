@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.files.regular import read_text
 from msprobe_builder.sketch.definition import FLAT
 
 # Shares of a tensor's size by which correct kernels may part within a few steps. What is less is
@@ -67,7 +68,7 @@ def parting(npu: Path, bench: Path) -> Parting:
 def read_trace(path: Path) -> list[dict[str, Any]]:
     """Its lines, those of a killed run up to the last whole one."""
     found = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in read_text(path).splitlines():
         try:
             found.append(json.loads(line))
         except ValueError:
