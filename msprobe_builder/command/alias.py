@@ -13,6 +13,7 @@ from msprobe_builder.command.frame import EXIT_OK
 from msprobe_builder.command.output import print_lines
 from msprobe_builder.export.wrapped import line
 from msprobe_builder.facts.fact import fact
+from msprobe_builder.files.regular import read_start
 
 _NAME = "msprobe"
 _MARK = "# Made by 'msprobe-build alias'."
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Make it, or take it away; BuildError where another program has the name."""
     path = Path(sysconfig.get_path("scripts")) / _NAME
-    if path.exists() and _MARK not in path.read_bytes()[:300].decode(errors="replace"):
+    if path.exists() and _MARK.encode() not in read_start(path, 300)[0]:
         raise BuildError(f"{path} is another program; uninstall mindstudio-probe first.")
     if options.remove:
         path.unlink(missing_ok=True)

@@ -99,7 +99,7 @@ def _read_file(path: Path) -> Pack:
     # RuntimeError: it is encrypted, or compressed in a way that Python does not know.
     except (zipfile.BadZipFile, EOFError, RuntimeError, zlib.error, lzma.LZMAError) as error:
         if read_part(path, 0, 2) != b"PK":
-            raise BuildError(f"{path} is no zip file; {remedy}") from error
+            raise BuildError(f"{path} is no zip file; give one of 'config collect'.") from error
         raise BuildError(f"{path} is damaged: its files cannot be unpacked.") from error
 
 

@@ -206,6 +206,7 @@ def _stacks(source: Source, repeated: list[str]) -> dict[str, Any]:
         path = stack_path(source.directory)
     else:
         path = stack_path(source)
+        _require_file(path, "dump this step again")
         content = _load(path, repeated)
     if not isinstance(content, dict):
         raise BuildError(f"{path} does not hold a JSON object; dump this step again.")

@@ -36,10 +36,11 @@ SLIME = """------------------------ arguments ------------------------
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Dumps of two ranks on both sides, where the second differs; logs; a dump with tensors."""
-    for side, norm in (("npu", 1.5), ("bench", 1.0)):
+    other = tensor(9.0, high=3.0, low=-2.5, mean=0.7)
+    for side, result in (("npu", other), ("bench", OK)):
         for rank in range(2):
             data = {
-                "Torch.add.0.forward": forward([OK], [tensor(norm if rank else 1.0)]),
+                "Torch.add.0.forward": forward([OK], [result if rank else OK]),
                 "Torch.mul.0.forward": forward([OK], [OK]),
             }
             write_dump(tmp_path / side / "step0" / f"rank{rank}", data)

@@ -72,7 +72,7 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
 
 
 def _makers(runs: Runs, rows: Int) -> tuple[Int, Int]:
-    """By row what made it, on both sides; a module of one side alone is no more than its calls."""
+    """By row what made it, on both sides: inside of a module of one side alone a call of both."""
     both = (
         (runs.npu, runs.partner, runs.maker[rows], runs.origin[rows]),
         (
@@ -83,7 +83,13 @@ def _makers(runs: Runs, rows: Int) -> tuple[Int, Int]:
         ),
     )
     made, bench_made = (
-        np.where((partner < 0)[part.table.node[maker]] & (maker >= 0), origin, maker)
+        np.where(
+            (partner < 0)[part.table.node[maker]]
+            & (maker >= 0)
+            & (partner >= 0)[part.table.node[origin]],
+            origin,
+            maker,
+        )
         for part, partner, maker, origin in both
     )
     return made, bench_made
