@@ -251,7 +251,6 @@ READ_PAST_THE_DOOR = {
     "msprobe_builder.align.groups.fused": "a table of the package",
     "msprobe_builder.base.publish": "folders, to make what is in them last",
     "msprobe_builder.base.sources": "modules of the package",
-    "msprobe_builder.command.alias": "the program that it has made",
     "msprobe_builder.database.trends.open": "the schema, of the package",
     "msprobe_builder.operators.table": "tables of the package",
     "msprobe_builder.pipeline.merged_export": "findings that this build wrote",
