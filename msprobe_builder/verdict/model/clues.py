@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import operations
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import THRESHOLD, Clue, Evidence
 from msprobe_builder.verdict.model.edges import maker_guessed, of_edges
@@ -63,10 +65,11 @@ def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
     result = []
     dead = _nobody_keeps(evidence)
     no_gradient_is_off = _gradients_agree(evidence)
+    habits = _habits(evidence, found)
     for one in found:
         if dead and one.cause is Cause.OUTPUT:
             continue
-        if one.cause is Cause.OUTPUT and _is_used_alike(evidence, one):
+        if one in habits:
             continue
         if one.cause in _GIVEN and _comes_to_the_same(evidence, one):
             continue
@@ -100,6 +103,18 @@ def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:
     return bool(
         len(out) and (seen.size[out] <= _FELT * level).all() and not runs.discrete[out].any()
     )
+
+
+def _habits(evidence: Evidence, found: list[Clue]) -> set[Clue]:
+    """Outputs of several calls of an operator that are written of otherwise than they are used."""
+    kind = operations(evidence.runs.npu.calls)
+    alike = [
+        one
+        for one in found
+        if one.cause is Cause.OUTPUT and one.score > THRESHOLD and _is_used_alike(evidence, one)
+    ]
+    times = Counter(int(kind[one.node]) for one in alike)
+    return {one for one in alike if times[int(kind[one.node])] > 1}
 
 
 def _is_used_alike(evidence: Evidence, clue: Clue) -> bool:
@@ -163,7 +178,8 @@ def _nobody_keeps(evidence: Evidence) -> bool:
     users = off[table.node[off] == last]
     for _ in range(_DEEP):
         users = np.flatnonzero(np.isin(runs.maker, users))
-        if np.isin(table.node[users], table.node[later]).any():
+        passed_on = seen.size[users] > _FELT * unit[users]
+        if np.isin(table.node[users[passed_on]], table.node[later]).any():
             return True
     return False
 
