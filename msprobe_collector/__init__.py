@@ -14,10 +14,18 @@ from msprobe_collector.errors import CollectorError
 if TYPE_CHECKING:
     from msprobe_collector.configuration.checker import ConfigChecker
     from msprobe_collector.debugger import PrecisionDebugger
+    from msprobe_collector.run.follow import record_training
     from msprobe_collector.seed import seed_all
     from msprobe_collector.single_save import SingleSave
 
-__all__ = ["CollectorError", "ConfigChecker", "PrecisionDebugger", "SingleSave", "seed_all"]
+__all__ = [
+    "CollectorError",
+    "ConfigChecker",
+    "PrecisionDebugger",
+    "SingleSave",
+    "record_training",
+    "seed_all",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -29,6 +37,10 @@ def __getattr__(name: str) -> Any:
         from msprobe_collector.configuration.checker import ConfigChecker
 
         return ConfigChecker
+    if name == "record_training":
+        from msprobe_collector.run.follow import record_training
+
+        return record_training
     if name == "SingleSave":
         from msprobe_collector.single_save import SingleSave
 

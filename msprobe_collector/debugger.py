@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch.distributed as dist
 from torch import nn
 
 from msprobe_collector.config.settings import WHOLE_TRAINING, load_config
@@ -137,6 +138,11 @@ class PrecisionDebugger(Debugger):
 
     # -- recording ----------------------------------------------------------------------------
 
+    @property
+    def records_now(self) -> bool:
+        """Whether what is called now is recorded."""
+        return self._recording
+
     def _begin_recording(
         self,
         model: nn.Module | Sequence[nn.Module] | None,
@@ -180,6 +186,10 @@ class PrecisionDebugger(Debugger):
 
     def _rank(self) -> int | None:
         return process_rank() if self._rank_id is None else self._rank_id
+
+    def _ranks(self) -> tuple[int, int] | None:
+        rank = process_rank()
+        return None if rank is None else (rank, dist.get_world_size())
 
     def _checked_models(
         self, model: nn.Module | Sequence[nn.Module] | None

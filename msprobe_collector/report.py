@@ -42,14 +42,31 @@ def in_units(size: float) -> str:
 
 
 def describe_estimate(
-    folder: Path, step: int, calls: int, records: int, tensors: int, seconds: float
+    folder: Path,
+    step: int,
+    ranks: tuple[int, int] | None,
+    calls: int,
+    records: int,
+    tensors: int,
+    seconds: float,
 ) -> str:
-    """What recording a step would take; ``tensors`` are the bytes of task tensor."""
+    """What recording a step would take; ``tensors`` are the bytes of task tensor.
+
+    ``ranks`` are this one and how many there are, where there are several.
+    """
     rate = bytes_per_second(folder)
+    which, total = "", ""
+    if ranks is not None:
+        which = f" of rank {ranks[0]}"
+        total = (
+            f" All {ranks[1]} ranks: about {in_units(ranks[1] * records)} of records, with task"
+            f" tensor {in_units(ranks[1] * tensors)} more."
+        )
     return (
-        f"Step {step} would hold {calls:,} calls and {in_units(records)} of records and take "
-        f"{seconds:.1f} s; with task tensor also {in_units(tensors)} of tensors and about "
-        f"{tensors / rate:.1f} s more on this disk ({in_units(rate)}/s). Nothing was written."
+        f"Step {step}{which} would hold {calls:,} calls and {in_units(records)} of records and "
+        f"take {seconds:.1f} s; with task tensor also {in_units(tensors)} of tensors and about "
+        f"{tensors / rate:.1f} s more on this disk ({in_units(rate)}/s).{total} Nothing was "
+        "written."
     )
 
 

@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,6 +17,7 @@ from msprobe_collector.config.switch import switch_of
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.record.session import Session
 from msprobe_collector.report import describe_estimate, describe_step
+from msprobe_collector.write.claim import own_folder
 from msprobe_collector.write.step_files import StepFiles
 
 if TYPE_CHECKING:
@@ -73,6 +75,7 @@ class Debugger:
         self._estimates = estimate
         self._step = 0
         self._recording = False
+        self._has_folder = False
         self._is_stopping = False  # an interrupt may come in the middle of it
         self._began = 0.0
         self._seconds = 0.0
@@ -105,7 +108,10 @@ class Debugger:
         if self._saved is None:
             self._warn("save() has an effect at level debug only; nothing was saved.")
         elif self._selects_this() and not self._session.ledger.finished:
-            self._saved.save(self._directory(), variable, name, save_backward)
+            try:
+                self._saved.save(self._directory(), variable, name, save_backward)
+            except OSError as error:
+                self._session.report(name, error)
 
     @classmethod
     def set_init_step(cls, step: int) -> None:
@@ -121,7 +127,7 @@ class Debugger:
         self = cls._the_one()
         self._stop()
         self._finish_step()
-        self._guarded(self._session.ledger.tensor_files.close)
+        self._guarded(self._session.ledger.close)
         self._close_more()
         self._session.ledger.selection.warn_of_misses()
         if self._passed_over == {True}:
@@ -158,6 +164,10 @@ class Debugger:
     def _rank(self) -> int | None:
         """This process among those that train together, None when it trains alone."""
         raise NotImplementedError
+
+    def _ranks(self) -> tuple[int, int] | None:
+        """This process and how many train together, None when it trains alone."""
+        return None
 
     def _number_steps_from(self, step: int) -> None:
         self._step = step
@@ -255,7 +265,21 @@ class Debugger:
     def _directory(self) -> Path:
         rank = self._rank()
         name = "rank" if rank is None else f"rank{rank}"
+        if not self._has_folder and not self._estimates:
+            self._has_folder = True
+            self._take_folder(name, rank is not None)
         return self.config.dump_path / f"step{self._step}" / name
+
+    def _take_folder(self, rank: str, shared: bool) -> None:
+        """Before the first record: leave what an earlier run has written alone."""
+        wanted = self.config.dump_path
+        try:
+            found = own_folder(wanted, self._step, rank, shared)
+        except OSError:
+            return  # whoever writes there says so
+        if found != wanted:
+            self.config = replace(self.config, dump_path=found)
+            self._warn(f"{wanted} holds steps of an earlier run; this one is written to {found}.")
 
     def _say_what_was_recorded(self, files: StepFiles) -> None:
         """Where the step lies and what it holds, or would hold."""
@@ -264,7 +288,8 @@ class Debugger:
         if self._estimates:
             tensors = ledger.items.described_bytes
             folder = self.config.dump_path.absolute()
-            text = describe_estimate(folder, self._step, *sizes, tensors, self._seconds)
+            ranks = self._ranks()
+            text = describe_estimate(folder, self._step, ranks, *sizes, tensors, self._seconds)
         else:
             tensors = ledger.tensor_files.saved_bytes
             text = describe_step(files.directory, self._step, *sizes, tensors, self._seconds)

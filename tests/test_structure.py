@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "msprobe_operators": "msprobe_builder",
     "msprobe_collector": "msprobe_builder msprobe_checks",
     "tb_graph_ascend": "msprobe_builder",
+    "msprobe_bisect": "msprobe_builder msprobe_collector msprobe_operators",
 }
 PACKAGES = list(MAY_IMPORT)
 LONGEST_MODULE = 400
@@ -84,7 +85,9 @@ PARTS_MAY_IMPORT = {
         "intercept": "record",
         "monitor": "config intercept optimizers record",
         "mindspore": "config gradients intercept record write",
+        "run": "config intercept record write",
     },
+    "msprobe_bisect": {},
     "tb_graph_ascend": {
         "generated": "",
         "files": "",
@@ -254,6 +257,9 @@ READ_PAST_THE_DOOR = {
     "msprobe_operators.dump.run": "its own journal, to add to it",
     "msprobe_operators.call.apart": "what Linux tells of this process, and errors of its own",
     "msprobe_collector.record.ledger": "its own rows, to write them",
+    "msprobe_collector.run.notes": "notes of processes that it has started",
+    "msprobe_collector.run.settings": "settings that msprobe-run has just written",
+    "msprobe_collector.write.claim": "what Linux tells of this process",
     "tb_graph_ascend.http.downloads": "a table that was just written",
     "tb_graph_ascend.http.hosts": "the resolver's configuration",
     "tb_graph_ascend.http.static_files": "the bundle, of the package",

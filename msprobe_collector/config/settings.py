@@ -121,6 +121,8 @@ def load_config(
     given = {"task": task, "dump_path": dump_path, "level": level, "step": step}
     content.update({key: value for key, value in given.items() if value is not None})
     config = parse_config(content)
+    # Once and for all: a training may change its directory.
+    config = replace(config, dump_path=config.dump_path.absolute())
     return config if config_path is None else replace(config, source=Path(config_path))
 
 
@@ -188,14 +190,26 @@ def _monitor(content: Mapping[str, Any], task: str) -> MonitorSettings | None:
 def read_file(path: Path) -> dict[str, Any]:
     """The keys of a configuration file."""
     try:
-        content = json.loads(read_text(path))
+        content = json.loads(read_text(path), object_pairs_hook=_unique)
     except OSError as error:
         raise CollectorError(f"{path} cannot be read: {error.strerror}.") from error
+    except CollectorError as error:
+        raise CollectorError(f"{path}: {error}") from error
     except (ValueError, RecursionError) as error:
         raise CollectorError(f"{path} is not valid JSON: {error}.") from error
     if not isinstance(content, dict):
         raise CollectorError(f"{path} must hold a JSON object with the keys of a configuration.")
     return content
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs; of two values for a key nobody knows which is meant."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise CollectorError(f"the key {twice} stands there twice; leave one out.")
+    return found
 
 
 def _warn_unknown(content: Mapping[str, Any], section: Mapping[str, Any], task: str) -> None:
@@ -283,8 +297,10 @@ def switched_on(content: Mapping[str, Any]) -> bool | None:
 
 
 def _path(value: Any) -> Path:
-    if not isinstance(value, (str, Path)) or not str(value):
+    if value is None or value == "":
         raise CollectorError("dump_path is missing; name the directory to write the dump to.")
+    if not isinstance(value, (str, Path)) or "\0" in str(value):
+        raise CollectorError(f"dump_path is {value!r}; name the directory to write the dump to.")
     return Path(value)
 
 

@@ -17,6 +17,7 @@ from msprobe_collector.intercept.fused_modules import FusedPaths
 from msprobe_collector.intercept.modules import ModuleHooks
 from msprobe_collector.intercept.operators import Operators
 from msprobe_collector.intercept.phases import Phases
+from msprobe_collector.intercept.pipelining import ShapePasses
 from msprobe_collector.intercept.scripted import ScriptedModules
 from msprobe_collector.intercept.swapped import SwappedTensors
 from msprobe_collector.intercept.token_range import TokenRange
@@ -42,6 +43,7 @@ class Interception:
         self._tokens = TokenRange(session.ledger)
         self._fused = FusedPaths(session, lambda: self._mode)
         self._swapped = SwappedTensors(session)
+        self._shapes = ShapePasses(session)
         self._removals: list[Callable[[], None]] = []
 
     def install(
@@ -63,6 +65,7 @@ class Interception:
             self._put(self._operators.install, self._operators.remove)
         self._put(self._fused.install, self._fused.remove)
         self._put(self._swapped.install, self._swapped.remove)
+        self._put(self._shapes.install, self._shapes.remove)
         self._put(self._phases.install, self._phases.remove)
         self._put(self._begin_mode, self._end_mode)
         self._put(self._compiled.install, self._compiled.remove)

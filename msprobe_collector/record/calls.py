@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Any
 
 from msprobe_collector.record.stack import NO_STACK
-from msprobe_collector.write.step_files import StepFiles
+from msprobe_collector.write.step_files import OpenCall, StepFiles
 
 
 class Call:
@@ -127,6 +127,23 @@ def place_forward(files: StepFiles, call: Call) -> None:
         files.place(call.forward_name, call.under_backward.backward_name)
     else:
         files.place(call.forward_name, None)
+
+
+def described(files: StepFiles, pending: Pending) -> OpenCall:
+    """What is known of a call before it returns."""
+    call = pending.call
+    record = dict(pending.record)  # at once: the call may return meanwhile
+    record.update(output=[], is_recompute=False, has_returned=False)
+    places: list[tuple[str, str | None]] = []
+    inner: Call | None = call
+    while inner is not None and not files.has_placed(inner.forward_name):
+        above = None if inner.parent is None else inner.parent.forward_name
+        if above is None and inner.under_backward is not None:
+            above = inner.under_backward.backward_name
+        places.append((inner.forward_name, above))
+        inner = inner.parent
+    stack = None if pending.stack == NO_STACK else pending.stack
+    return OpenCall(call.forward_name, record, places, stack)
 
 
 def place_backward(files: StepFiles, call: Call) -> None:

@@ -111,15 +111,20 @@ class Items(NestedDescriber):
         """The record of one tensor; call inside :func:`unseen`."""
         item = self._remembered(tensor, born) if self._measures else _outline(tensor)
         if self.estimate:
-            self._count(tensor)
+            self._count(tensor, item)
+            if path is not None:
+                item = Leaf(item, data_name=f"{path}.pt")  # for the size of its record
         elif path is not None:
             item = self.saved(tensor, item, path)
         return item
 
-    def _count(self, tensor: torch.Tensor) -> None:
+    def _count(self, tensor: torch.Tensor, item: Item) -> None:
+        """As :meth:`saved`: what is the same on the host is there once."""
         plain = local_part(tensor)
-        if plain is not None:
-            self.described_bytes += plain.numel() * plain.element_size()
+        if plain is None or (plain.is_cpu and id(item) in self._stored):
+            return
+        self._stored[id(item)] = (item, "")
+        self.described_bytes += plain.numel() * plain.element_size()
 
     def _remembered(self, tensor: torch.Tensor, born: bool) -> Item:
         known = self._known.get(id(tensor))

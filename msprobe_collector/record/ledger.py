@@ -15,14 +15,15 @@ from typing import Any
 
 from msprobe_builder.dump.flow_layout import Place
 from msprobe_collector.config.settings import Config
-from msprobe_collector.record.calls import Call, place_backward, place_forward
+from msprobe_collector.record.calls import Call, Pending, described, place_backward, place_forward
 from msprobe_collector.record.framework import Framework, Item
+from msprobe_collector.record.lookout import Lookout
 from msprobe_collector.record.origins import UNKNOWN, Found, Row
 from msprobe_collector.record.overflow import Overflow, is_finite
 from msprobe_collector.record.selection import Selection, matches
 from msprobe_collector.record.stack import Stacks
 from msprobe_collector.signals import is_of_signal
-from msprobe_collector.write.step_files import StepFiles, tensor_directory
+from msprobe_collector.write.step_files import OpenCall, StepFiles, tensor_directory
 
 _log = logging.getLogger("msprobe_collector")
 _FLUSH_RECORDS = 2000
@@ -59,6 +60,9 @@ class Ledger:
         self._directory: Path | None = None
         self._last_flush = 0.0
         self._failures: set[str] = set()
+        self._entered: dict[int, Pending] = {}  # calls that have not returned, by identity
+        self._moves = 0  # how often a call was entered or left
+        self._lookout = Lookout(self)
 
     # -- steps --------------------------------------------------------------------------------
 
@@ -67,6 +71,7 @@ class Ledger:
         if self._directory != directory:
             self._directory = directory
             self.tensor_files.directory = tensor_directory(directory)
+        self._lookout.begin()
 
     def close_step(self) -> None:
         """Finish the files of the step."""
@@ -74,9 +79,11 @@ class Ledger:
         self.tensor_files.end_step()
         self.selection.end_step()
         self._makers.clear()
+        self._entered.clear()
         if self._files is not None:
-            self._files.close()
-            self._files = None
+            with self.lock:  # the lookout may be writing
+                self._files.close()
+                self._files = None
         if self.items.sketches is not None:
             self.items.sketches.end_step()
         if self.flow is not None:
@@ -84,6 +91,11 @@ class Ledger:
             self._guarded(self.flow.rows.close)
         self._directory = None
         self.stacks = Stacks()
+
+    def close(self) -> None:
+        """Finish what writes beside the program."""
+        self._lookout.end()
+        self.tensor_files.close()
 
     @property
     def files(self) -> StepFiles:
@@ -121,14 +133,15 @@ class Ledger:
         """The files of the step if anything was recorded in it."""
         return self._files
 
-    def flush(self) -> None:
+    def flush(self, open_calls: Sequence[OpenCall] = ()) -> None:
+        """Write what has come, and ``open_calls`` until the next flush."""
         with self.lock:
             self._last_flush = time.monotonic()
             try:
                 self.items.settle()
                 self.tensor_files.flush()
                 if self._files is not None:
-                    self._files.flush(self.stacks.lines)
+                    self._files.flush(self.stacks.lines, open_calls)
                     if self.flow is not None:
                         self.flow.rows.flush()
             except OSError as error:
@@ -141,6 +154,42 @@ class Ledger:
             run()
         except Exception as error:
             self.report("A part of the step", error)
+
+    # -- calls that take long -----------------------------------------------------------------
+
+    def enter(self, pending: Pending) -> None:
+        """A call of interest begins."""
+        self._moves += 1
+        self._entered[id(pending)] = pending
+
+    def leave(self, pending: Pending) -> None:
+        """It has returned or raised."""
+        self._moves += 1
+        self._entered.pop(id(pending), None)
+
+    def position(self) -> object:
+        """See :class:`Watched`."""
+        if self.finished or not self.listening:
+            return None
+        return self._moves, 0 if self._files is None else self._files.calls
+
+    def write_open_calls(self) -> None:
+        """See :class:`Watched`. What waits for an accelerator that hangs is written without."""
+        with self.lock:
+            if self.position() is None:
+                return
+            if self.overflow is not None or not self._entered:
+                self.flush()
+                return
+            try:
+                files = self.files
+                open_calls = [described(files, one) for one in list(self._entered.values())]
+                if not self.items.is_settled:
+                    files.show(self.stacks.lines, open_calls)
+            except Exception as error:
+                self.report("A call that has not returned", error)
+                return
+            self.flush(open_calls)
 
     def flush_if_due(self) -> None:
         if self._files is None:

@@ -139,12 +139,15 @@ class Session:
         if with_gradients:
             pending.edges = self.framework.edges_of(inputs) if self.framework.builds_graph() else []
         pending.first_node = self.framework.next_node()
+        if call.kept:
+            ledger.enter(pending)
         return pending
 
     def leave(self, pending: Pending, result: Any, parameters: dict[str, Any] | None) -> None:
         """Describe what came out of a call, write it down and watch for its gradients."""
         ledger = self.ledger
         call = pending.call
+        ledger.leave(pending)
         outputs: list[Any] = []
         if call.encloses and not call.kept and ledger.selection.lists(call):
             call.kept = True
@@ -219,6 +222,7 @@ class Session:
     def fail(self, pending: Pending) -> None:
         """The call raised: keep what went in, and what it raised on its way."""
         name = pending.call.forward_name
+        self.ledger.leave(pending)
         if not pending.call.kept or self.ledger.overflow is not None or not self.active:
             return
         try:

@@ -7,11 +7,12 @@ it again, so the cost is that of the new entries and a killed run leaves valid f
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +82,8 @@ class AppendedObject:
         return self._end + len(lasting)
 
     def _write(self, content: bytes, position: int) -> None:
+        if not os.fstat(self._file).st_nlink:
+            raise OSError(errno.ENOENT, "it was deleted while it was written", str(self.path))
         rest = memoryview(content)
         while rest:
             written = os.pwrite(self._file, rest, position)
@@ -110,6 +113,15 @@ class CountedObject:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+class OpenCall(NamedTuple):
+    """A call that has not returned: it stands in the files until the next flush."""
+
+    name: str
+    record: dict[str, Any]
+    places: Sequence[tuple[str, str | None]]  # itself and those around it, each below another
+    stack: int | None
 
 
 class StepFiles:
@@ -183,8 +195,7 @@ class StepFiles:
     def place(self, child: str, parent: str | None) -> None:
         """Note who called ``child``."""
         self._placed.add(child)
-        entry = f" {encode_text(child)}: {_encode_parent(parent)}"
-        self._parents.append(entry)
+        self._parents.append(_place_entry(child, parent))
 
     def add_stack(self, name: str, stack: int) -> None:
         self._callers.append((name, stack))
@@ -208,10 +219,10 @@ class StepFiles:
         files = [self._dump, self._construct, self._stack, self._sketches]
         return [file for file in files if file is not None]
 
-    def flush(self, lines: Callable[[int], list[str]]) -> None:
+    def flush(self, lines: Callable[[int], list[str]], open_calls: Sequence[OpenCall] = ()) -> None:
         """Append what came since the last flush; ``lines`` gives the text of a stack."""
         try:
-            self._append_all(lines)
+            self._append_all(lines, open_calls)
         except Exception as error:
             pass_on_if_of_signal(error)
             self._written_latest = []
@@ -219,14 +230,29 @@ class StepFiles:
                 waiting.clear()  # it would fail again
             raise
 
-    def _append_all(self, lines: Callable[[int], list[str]]) -> None:
+    def show(self, lines: Callable[[int], list[str]], open_calls: Sequence[OpenCall]) -> None:
+        """Let readers find what waits for its numbers, without them, until the next flush."""
+        waiting = [
+            text if record is None else _unfinished_entry(text, record)
+            for text, record, _ in self._data[:]
+        ]
+        latest = [_unfinished_entry(*entry) for entry in list(self._latest.items())]
+        shown = [_unfinished_entry(one.name, one.record) for one in open_calls]
+        self._dump.append([], waiting + latest + shown)
+        self._written_latest = []
+        self._append_places(lines, open_calls)
+
+    def _append_all(
+        self, lines: Callable[[int], list[str]], open_calls: Sequence[OpenCall]
+    ) -> None:
         """What is appended goes off the lists after that: an interrupt loses nothing."""
-        data, parents, callers = self._data[:], self._parents[:], self._callers[:]
+        data = self._data[:]
         latest = list(self._latest.items())
         first = self._dump.entries
         self._dump.append(
             [text if record is None else _entry(text, record) for text, record, _ in data],
-            [_entry(*entry) for entry in latest],
+            [_entry(*entry) for entry in latest]
+            + [_entry(one.name, one.record) for one in open_calls],
         )
         del self._data[: len(data)]
         self._written_latest = latest
@@ -235,9 +261,20 @@ class StepFiles:
                 [packed_places(first + number, shown) for number, (_, _, shown) in enumerate(data)]
             )
             self._sketches.append(self._take_rows(), places)
-        self._construct.append(parents)
+        self._append_places(lines, open_calls)
+
+    def _append_places(
+        self, lines: Callable[[int], list[str]], open_calls: Sequence[OpenCall]
+    ) -> None:
+        parents, callers = self._parents[:], self._callers[:]
+        places = dict(place for one in open_calls for place in one.places)
+        self._construct.append(parents, [_place_entry(*place) for place in places.items()])
         del self._parents[: len(parents)]
-        self._stack.append(self._stack_groups(callers, lines))
+        groups = self._stack_groups(callers, lines)
+        known = self._groups
+        standing = [(one.name, one.stack) for one in open_calls if one.stack is not None]
+        self._stack.append(groups, self._stack_groups(standing, lines))
+        self._groups = known
         del self._callers[: len(callers)]
 
     def _stack_groups(
@@ -275,6 +312,15 @@ class StepFiles:
 
 def _entry(name: str, record: Any) -> str:
     return f"  {encode_text(name)}: {record_text(record)}"
+
+
+def _unfinished_entry(name: str, record: Any) -> str:
+    """As :func:`_entry`; the text of what may change is not kept."""
+    return f"  {encode_text(name)}: {encode(record)}"
+
+
+def _place_entry(child: str, parent: str | None) -> str:
+    return f" {encode_text(child)}: {_encode_parent(parent)}"
 
 
 def _encode_parent(name: str | None) -> str:

@@ -15,6 +15,7 @@ from msprobe_builder.dump.argument_gradients import by_argument
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.wording import tell
 from msprobe_operators.call.arguments import map_tensors
+from msprobe_operators.dump.autocast import as_computed, computed_in, is_cast, rounded
 from msprobe_operators.dump.calls import RecordedCall, function_of
 from msprobe_operators.dump.gradients import is_one_step, recorded_gradients, tells_all
 from msprobe_operators.dump.operands import CannotRebuildError, Operands, Source, operands, rebuild
@@ -107,12 +108,14 @@ def _rows(
     call: RecordedCall, function: Function, given: Operands, options: CheckOptions
 ) -> Iterator[CheckRow]:
     device = torch.device(options.device)
-    here = run_call(function, given.args, given.kwargs, device=device)
+    narrow = computed_in(call, given)
+    as_there = as_computed(function, narrow, device)
+    here = run_call(as_there, given.args, given.kwargs, device=device)
     into, is_recorded = gradients_of_results(call, here, options.source)
     wants_backward = into is not None and call.backward is not None
     if wants_backward:
-        here = run_call(function, given.args, given.kwargs, device=device, into=into)
-    wide = options.reference == "float64" or options.device == "cpu"
+        here = run_call(as_there, given.args, given.kwargs, device=device, into=into)
+    wide = options.reference == "float64" or options.device == "cpu" or narrow is not None
     there = _reference(function, given, wide, into if wants_backward else None)
     kind = "real" if given.is_real else "made up"
 
@@ -156,6 +159,7 @@ def _rows(
         )
         if stored is not None:
             compared, gradients = "recorded", stored
+    gradients = rounded(gradients, narrow)
     pairs = [
         (one, other)
         for one, other in zip(gradients, there.gradients, strict=True)
@@ -174,7 +178,8 @@ def _rows(
         [other for _, other in pairs],
         moved_gradients,
     )
-    if verdict.status is Status.PASSED and into is not None:
+    # A cast rounds in float64, too, so that differences of it tell nothing.
+    if verdict.status is Status.PASSED and into is not None and not is_cast(call.name):
         wrong = gradient_by_differences(function, given.args, given.kwargs, into, there.gradients)
         if wrong is not None and wrong > _WRONG_GRADIENT:
             verdict = Judgement(

@@ -80,9 +80,8 @@ def script(call: SavedCall, file: str, device: str = "cpu") -> str:
     """
     tensors: list[Tensor] = []
     args = source_text(list(call.args), tensors)
-    kwargs = (
-        "{" + ", ".join(f"{k!r}: {source_text(v, tensors)}" for k, v in call.kwargs.items()) + "}"
-    )
+    named = (f"{key!r}: {source_text(one, tensors)}" for key, one in call.kwargs.items())
+    kwargs = "{" + ", ".join(named) + "}"
     is_small = all(tensor.numel() <= _MOST_ELEMENTS for tensor in tensors)
     if is_small:
         rows = [f"        place({literal(tensor)})," for tensor in tensors]

@@ -18,9 +18,11 @@ from pathlib import Path
 
 import pytest
 
+from msprobe_bisect.command import parser as bisect_parser
 from msprobe_builder.command.documented import translated
 from msprobe_builder.command.frame import parser_of
 from msprobe_builder.command.main import COMMANDS, OTHERS, find_command
+from msprobe_collector.run.options import parser as run_parser
 from msprobe_operators.command import _parser as operators_parser
 from tests.conftest import REPOSITORY
 
@@ -41,6 +43,7 @@ MOST_HAN_SENTENCE = 90
 MOST_README_LINES = 150
 MOST_GROUP_WORDS = 120  # of the changelog
 
+OWN = {"msprobe-run": run_parser, "msprobe-bisect": bisect_parser}  # commands of one word
 FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 HAN = re.compile(r"[\u4e00-\u9fff]")
 ADDRESSES = {"data/plugin/graph_ascend/", "assets/"}  # of the plugin, no folders
@@ -139,7 +142,7 @@ def programs(text: str) -> Iterator[list[str]]:
         for line in fence[0].splitlines()[1:]:
             for command in re.split(r"&&|\||&$|#", line):
                 plain = re.sub(r"[\[\]]", "", command.strip().removeprefix("exec "))
-                if plain.startswith(("msprobe-build", "msprobe-operators")):
+                if plain.partition(" ")[0] in {"msprobe-build", "msprobe-operators", *OWN}:
                     yield shlex.split(plain)
 
 
@@ -147,6 +150,8 @@ def parser_for(words: list[str]) -> tuple[argparse.ArgumentParser, list[str]]:
     """Who reads these words, and what is given to it."""
     if words[0] == "msprobe-operators":
         return operators_parser(), words[1:]
+    if words[0] in OWN:
+        return OWN[words[0]](), words[1:]
     with ExitStack() as stack:
         given = translated(words[1:], stack)
     word = given[0] if given[0] in command_words() else None  # else options or folders
@@ -180,8 +185,12 @@ def command_words() -> set[str]:
 @pytest.fixture(scope="module")
 def known_options() -> set[str]:
     parsers = [parser_of(find_command(word), word) for word in command_words()]
-    parsers += [parser_of(find_command(None), ""), operators_parser()]
-    of_others = {"--logdir", "--path_prefix", "--bind_all", "--port", "--fault"}
+    parsers += [
+        parser_of(find_command(None), ""),
+        operators_parser(),
+        *(one() for one in OWN.values()),
+    ]
+    of_others = {"--", "--logdir", "--path_prefix", "--bind_all", "--port", "--fault"}
     return of_others.union(*(options_of(one) for one in parsers))
 
 

@@ -20,8 +20,8 @@ DOCUMENT = (REPOSITORY / "docs" / "design" / "dependencies.md").read_text(encodi
 KNOWN_HOSTS = {"www.w3.org", "polymer.github.io", "github.com"}
 NETWORK = r"sendBeacon|XMLHttpRequest|WebSocket|EventSource|RTCPeerConnection|importScripts"
 OURS = (
-    *("msprobe_builder", "msprobe_checks", "msprobe_collector", "msprobe_operators"),
-    "tb_graph_ascend",
+    *("msprobe_bisect", "msprobe_builder", "msprobe_checks", "msprobe_collector"),
+    *("msprobe_operators", "tb_graph_ascend"),
 )
 
 

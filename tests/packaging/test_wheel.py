@@ -97,13 +97,15 @@ def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path) -> None:
     assert {
         "msprobe_builder/py.typed",
         "msprobe_builder/database/schema.sql",
+        "msprobe_bisect/py.typed",
         "msprobe_checks/py.typed",
+        "msprobe_collector/run/start/sitecustomize.py",
         "tb_graph_ascend/py.typed",
         "tb_graph_ascend/static/index.js",
         "tb_graph_ascend/generated/graph_pb2.py",
         "tb_graph_ascend/generated/graph_pb2.pyi",
     } <= names
-    packages = ("builder/", "checks/", "collector/", "operators/", "graph-")
+    packages = ("bisect/", "builder/", "checks/", "collector/", "operators/", "graph-")
     ours = ("tb_graph_ascend/", *(f"msprobe_{package}" for package in packages))
     assert not [name for name in names if not name.startswith(ours)]
 

@@ -40,9 +40,10 @@ class Told:
     places: frozenset[tuple[int, int, str]]
 
 
-def told_of(npu: Path, bench: Path, folder: Path) -> Told:
+def told_of(npu: Path, bench: Path, folder: Path, judge: str = "rules") -> Told:
     """Build a comparison in an empty folder and read its verdict."""
-    case = RecordedCase("told", "", {}, npu=str(npu), bench=str(bench))
+    options = ("--judge", judge)
+    case = RecordedCase("told", "", {}, npu=str(npu), bench=str(bench), options=options)
     with opened(database_of(case, Path("/"), folder)) as connection:
         verdict = read_verdict(connection)
         assert verdict is not None

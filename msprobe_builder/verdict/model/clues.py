@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,8 +11,10 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import operations
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import THRESHOLD, Clue, Evidence
+from msprobe_builder.verdict.model.conduct import MOVES
 from msprobe_builder.verdict.model.edges import maker_guessed, of_edges
 from msprobe_builder.verdict.model.exchanged import without_exchanged
 from msprobe_builder.verdict.model.lacking import cut_off, of_lacking
@@ -42,7 +45,7 @@ _OFF = 30.0  # rounding units from which on a gradient is off by more than round
 _DOUBT = 30.0  # a score below which numbers alone are no more than a doubt
 _DWARFS = 30.0  # times more surprising, which no doubt before it explains
 _USED = 20.0  # times less than a tensor itself is what it is used as off
-_LAST = 3  # outputs that a forward pass ends with
+_LAST = 3  # outputs that a forward pass ends with, on which what calls are given shows
 _SEVERAL = 5  # outputs that agree
 _DEEP = 8  # modules inside one another, which hand on what is put out inside
 _OF_PROGRAM = (Cause.ARGUMENT, Cause.GRADIENT, Cause.WEIGHT)
@@ -61,12 +64,13 @@ def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
     times = np.where(np.isnan(seen.size[out]), np.inf, seen.size[out] / unit[out])
     np.maximum.at(worst, table.node[out], times)
     result = []
-    dead = _nobody_keeps(evidence)
+    dead = _results_agree(evidence, 1) and _nobody_keeps(evidence)
     no_gradient_is_off = _gradients_agree(evidence)
+    habits = _habits(evidence, found)
     for one in found:
         if dead and one.cause is Cause.OUTPUT:
             continue
-        if one.cause is Cause.OUTPUT and _is_used_alike(evidence, one):
+        if one in habits:
             continue
         if one.cause in _GIVEN and _comes_to_the_same(evidence, one):
             continue
@@ -102,6 +106,18 @@ def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:
     )
 
 
+def _habits(evidence: Evidence, found: list[Clue]) -> set[Clue]:
+    """Outputs of several calls of an operator that are written of otherwise than they are used."""
+    kind = operations(evidence.runs.npu.calls)
+    alike = [
+        one
+        for one in found
+        if one.cause is Cause.OUTPUT and one.score > THRESHOLD and _is_used_alike(evidence, one)
+    ]
+    times = Counter(int(kind[one.node]) for one in alike)
+    return {one for one in alike if times[int(kind[one.node])] > 1}
+
+
 def _is_used_alike(evidence: Evidence, clue: Clue) -> bool:
     """Whether all that is given what a call puts out is given the same on both sides.
 
@@ -129,15 +145,17 @@ def _gradients_agree(evidence: Evidence) -> bool:
     return len(rows) >= _SEVERAL and bool((seen.size[rows] <= _OFF * unit[rows]).all())
 
 
-def _results_agree(evidence: Evidence) -> bool:
-    """Whether what the forward pass ends with agrees, as where calls came in another order."""
+def _results_agree(evidence: Evidence, outputs: int) -> bool:
+    """Whether the last outputs of the forward pass agree, as where calls came in another order."""
     runs, seen = evidence.runs, evidence.seen
     table, calls = runs.npu.table, runs.npu.calls
     back = np.flatnonzero(runs.backward)
     end = int(back[0]) if len(back) else len(runs.npu.tree)
-    passes = calls.is_forward_call & (np.arange(len(runs.npu.tree)) < end)
+    told = calls.is_api if calls.is_api.any() else calls.is_module
+    forward = told & (calls.direction == Direction.FORWARD)
+    passes = forward & (np.arange(len(runs.npu.tree)) < end)
     judged = runs.rows(Section.OUTPUT) & (seen.size >= 0) & ~runs.discrete
-    last = np.flatnonzero(judged & passes[table.node])[-_LAST:]
+    last = np.flatnonzero(judged & passes[table.node])[-outputs:]
     # In single precision at the end, too, of what was made of half precision before.
     unit = float(runs.coarse[runs.other >= 0].max(initial=0.0))
     level = np.fmax(unit, evidence.noise[table.node[last]])
@@ -163,7 +181,12 @@ def _nobody_keeps(evidence: Evidence) -> bool:
     users = off[table.node[off] == last]
     for _ in range(_DEEP):
         users = np.flatnonzero(np.isin(runs.maker, users))
-        if np.isin(table.node[users], table.node[later]).any():
+        at = table.node[users]
+        closed = runs.npu.calls.is_module & ~runs.open  # whose calls nobody has recorded
+        leaves_away = closed[at] | (evidence.does.kind[at] == MOVES)
+        leaves_away &= table.section[users] == Section.INPUT
+        passed_on = leaves_away & (seen.size[users] > _FELT * unit[users])
+        if np.isin(table.node[users[passed_on]], table.node[later]).any():
             return True
     return False
 
@@ -176,7 +199,7 @@ def ranked(evidence: Evidence, found: list[Clue]) -> list[Clue]:
     looked = [_explained(evidence, one) for one in first]
     several = _once(sorted(looked, key=place))
     return _credible_first(
-        without_exchanged(runs, several) if _results_agree(evidence) else several
+        without_exchanged(runs, several) if _results_agree(evidence, _LAST) else several
     )
 
 

@@ -1,0 +1,135 @@
+"""Runs both commands as a stage asks, within what may be spent."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msprobe_bisect.journal import Journal
+from msprobe_builder.base.errors import BuildError
+from msprobe_collector.run.command import run_recorded
+from msprobe_collector.run.options import EXIT_STOPPED, Request, plan_of
+from msprobe_collector.run.settings import Settings
+
+SIDES = ("npu", "bench")
+
+
+class SpentError(BuildError):
+    """What may be spent is spent; what was found stays, and can be gone on with."""
+
+
+class PlannedError(BuildError):
+    """Both runs of a stage have to be made elsewhere; the text says how."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What to record of both runs; ``config`` is that of the recorder, without its folder."""
+
+    name: str
+    what: str  # in words
+    config: Mapping[str, Any]
+    trace: bool = False
+
+    @property
+    def steps(self) -> list[int]:
+        return list(self.config["step"])
+
+
+@dataclass
+class Budget:
+    """Runs and seconds that may be spent by this call; None for as many as it takes."""
+
+    runs: int | None = None
+    seconds: float | None = None
+    began: float = 0.0
+    started: int = 0
+
+    def start(self) -> None:
+        """Another run begins; SpentError if it may not."""
+        if self.runs is not None and self.started >= self.runs:
+            raise SpentError(
+                f"--runs {self.runs} are spent; the same command with more goes on from here."
+            )
+        if self.seconds is not None and time.monotonic() - self.began > self.seconds:
+            minutes = self.seconds / 60
+            raise SpentError(
+                f"--minutes {minutes:g} are spent; the same command with more goes on from here."
+            )
+        self.started += 1
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Records what stages ask; what is in the journal is not run again."""
+
+    journal: Journal
+    budget: Budget
+    say: Callable[[str], None]
+    seed: int | None = None
+    plans: bool = False  # runs are made elsewhere
+
+    def record(self, stage: Stage) -> dict[str, Path]:
+        """The folder of the dump of each side. BuildError if a run leaves none, SpentError.
+
+        PlannedError where runs are made elsewhere and these are not there.
+        """
+        if self.plans and not all(self.journal.has(stage.name, side) for side in SIDES):
+            raise PlannedError(self._planned(stage))
+        for side in SIDES:
+            if not self.journal.has(stage.name, side):
+                self.journal.note(stage.name, side, self._run(stage, side))
+        return {side: self.journal.dump(stage.name, side) for side in SIDES}
+
+    def _planned(self, stage: Stage) -> str:
+        """Write the plan of a stage; what to do with it, in words."""
+        folder = self.journal.folder / stage.name
+        folder.mkdir(exist_ok=True)
+        path = folder / "plan.json"
+        plan = plan_of(stage.config, stage.trace, self.seed)
+        path.write_text(json.dumps(plan, indent=1), encoding="utf-8")
+        self.journal.pending = stage.name
+        self.journal.write()
+        lines = [f"Record {stage.what} on both machines, with a copy of {path}:"]
+        for side in SIDES:
+            command = self.journal.commands[side]
+            lines.append(f"  msprobe-run --plan plan.json -o {stage.name}_{side} -- {command}")
+        dumps = " ".join(f"--{side}-dump {stage.name}_{side}" for side in SIDES)
+        lines.append(f"  msprobe-bisect --continue {self.journal.folder} {dumps}")
+        return "\n".join(lines)
+
+    def _run(self, stage: Stage, side: str) -> Path:
+        self.budget.start()
+        folder = self.journal.folder / stage.name
+        dump, log = folder / side, folder / f"{side}.log"
+        shutil.rmtree(dump, ignore_errors=True)  # of a run that was stopped
+        folder.mkdir(exist_ok=True)
+        last = max(stage.steps)
+        command = self.journal.commands[side]
+        self.say(f"{stage.name}: {side}: {stage.what}, up to step {last}: {command}")
+        began = time.monotonic()
+        config = {**stage.config, "dump_path": str(dump.absolute())}
+        settings = Settings(last_step=last, seed=self.seed, stop_after=True, trace=stage.trace)
+        with log.open("w", encoding="utf-8") as said:
+            request = Request(tuple(shlex.split(command)), config, settings)
+            try:
+                status = run_recorded(request, said)
+            except OSError as error:
+                why = error.strerror or error
+                raise BuildError(f"{side}: {command} cannot be run: {why}.") from error
+        size = sum(one.stat().st_size for one in dump.rglob("*") if one.is_file())
+        seconds = time.monotonic() - began
+        self.say(f"{stage.name}: {side}: {size / 1e6:.1f} MB in {seconds:.0f} s")
+        if not size:
+            raise BuildError(
+                f"{side}: {command} ended with status {status}, nothing is recorded; see {log}."
+            )
+        if status not in (0, EXIT_STOPPED):
+            self.say(f"{stage.name}: {side} ended with status {status}, see {log}")
+        return dump

@@ -1,0 +1,170 @@
+"""From the step at which two runs part to the call that is wrong, one record after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from msprobe_bisect.proof import Proof, Proven, prove
+from msprobe_bisect.runs import Runner, Stage
+from msprobe_bisect.traces import Part, Parting, parting
+from msprobe_builder import BuildConfig, build
+from msprobe_builder.base.errors import BuildError
+from msprobe_builder.database.open import opened
+from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
+
+_MOST_ROUNDS = 3  # of tensors
+_MOST_PROOFS = 5
+_CALLS: dict[str, Any] = {
+    "task": "statistics",
+    "level": "mix",
+    "statistics": {"summary_mode": "sketch"},
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search has found; ``culprit`` is a call, or a part of the step."""
+
+    conclusion: str  # fault, clean, undecided
+    sentence: str
+    step: int | None = None
+    culprit: str = ""
+    cause: str = ""
+    proven: Proven | None = None
+    database: Path | None = None
+    remarks: tuple[str, ...] = field(default=())
+
+
+def search(runner: Runner, steps: int, say: Callable[[str], None]) -> Found:
+    """Go from traces to a proof. BuildError where a run or a build fails, SpentError."""
+    traced = Stage("trace", "a line for each step", {"step": list(range(steps))}, trace=True)
+    sides = runner.record(traced)
+    first = parting(sides["npu"], sides["bench"])
+    remarks = (first.remark,) if first.remark else ()
+    if first.part is Part.NOTHING:
+        same = f"No fault: {first.compared} steps are the same to the last bit."
+        return Found("clean", same, remarks=remarks)
+    where = f"Step {first.step}" + (f" of rank {first.rank}" if first.rank else "")
+    say(f"{where}: {first.part.value}: {first.what}")
+    if first.part not in (Part.VALUES,) and first.is_sure:
+        return Found(
+            "fault",
+            f"{where}: {_TOLD[first.part].format(what=first.what)}",
+            first.step,
+            first.part.value,
+            first.part.value,
+            remarks=remarks,
+        )
+    return _in_calls(runner, first, remarks, say)
+
+
+_TOLD = {
+    Part.DATA: "The runs are given other data: {what} differs.",
+    Part.WEIGHTS: "The runs begin with other weights: {what}.",
+    Part.SETTINGS: "Outputs and gradients agree, the optimizer is set otherwise: {what}.",
+    Part.UPDATE: "Outputs, gradients and settings agree, other updates are made: {what}.",
+}
+
+
+def _in_calls(
+    runner: Runner, first: Parting, remarks: tuple[str, ...], say: Callable[[str], None]
+) -> Found:
+    config: Mapping[str, Any] = {**_CALLS, "step": [first.step]}
+    stage = Stage("calls", "statistics and sketches of all calls", config)
+    sides = runner.record(stage)
+    database = _built(runner, stage.name, sides)
+    verdict = _verdict(database)
+    say(verdict.sentence)
+    if verdict.conclusion == "clean":
+        return Found("clean", verdict.sentence, first.step, database=database, remarks=remarks)
+    rounds = [(verdict, database, sides)]
+    for number in range(1, _MOST_ROUNDS + 1):
+        proposal = rounds[-1][0].next_dump
+        if proposal is None:
+            break
+        stage = Stage(f"tensors{number}", "tensors of the calls that remain", proposal["config"])
+        sides = runner.record(stage)
+        database = _built(runner, stage.name, sides)
+        verdict = _verdict(database)
+        say(verdict.sentence)
+        rounds.append((verdict, database, sides))
+    return _proven(first, rounds, remarks, say)
+
+
+def _proven(
+    first: Parting,
+    rounds: list[tuple[Verdict, Path, dict[str, Path]]],
+    remarks: tuple[str, ...],
+    say: Callable[[str], None],
+) -> Found:
+    """The suspects of the last record, then those of the ones before, until one is proven."""
+    tried: dict[tuple[str, str], Proven] = {}
+    sides = rounds[-1][2]
+    for verdict, database, _ in reversed(rounds):
+        for suspect in verdict.suspects:
+            name, direction = _call_of(suspect)
+            if not name or (name, direction) in tried or len(tried) >= _MOST_PROOFS:
+                continue
+            places = [_place(sides[side], suspect) for side in ("npu", "bench")]
+            proven = tried[name, direction] = prove(name, direction, *places)
+            say(proven.sentence)
+            if proven.proof in (Proof.OPERATOR, Proof.REFERENCE, Proof.BOTH, Proof.ARGUMENT):
+                sentence = f"{proven.sentence} {suspect.evidence}"
+                return Found(
+                    "fault", sentence, suspect.step, name, suspect.cause, proven, database, remarks
+                )
+    verdict, database = next(
+        ((one, path) for one, path, _ in reversed(rounds) if one.conclusion == "fault"),
+        rounds[-1][:2],
+    )
+    first_one = next(iter(verdict.suspects), None)
+    experiments = " ".join(one.sentence for one in tried.values())
+    return Found(
+        verdict.conclusion,
+        f"{verdict.sentence} {experiments}".strip(),
+        first.step,
+        first_one.node if first_one is not None else "",
+        first_one.cause if first_one is not None else "",
+        next(iter(tried.values()), None),
+        database,
+        remarks,
+    )
+
+
+def _call_of(suspect: Suspect) -> tuple[str, str]:
+    """The name of an API call and its direction; empty for a module."""
+    node = suspect.node
+    for direction in ("forward", "backward"):
+        stem = node.removesuffix(f".{direction}")
+        if stem != node and not node.startswith("Module."):
+            return stem, direction
+    return "", ""
+
+
+def _place(dump: Path, suspect: Suspect) -> Path:
+    """The folder of the rank of a suspect."""
+    step = dump / f"step{suspect.step}"
+    for name in (f"rank{suspect.rank}", "rank"):
+        if (step / name).is_dir():
+            return step / name
+    return step / "rank"
+
+
+def _built(runner: Runner, name: str, sides: Mapping[str, Path]) -> Path:
+    """The database of a stage, built once."""
+    path = runner.journal.folder / f"{name}.vis.db"
+    if not path.exists():
+        request = BuildConfig(sides["npu"], sides["bench"], print_compare_log=False)
+        build(request, runner.journal.folder, name=path.name, workers=1)
+    return path
+
+
+def _verdict(database: Path) -> Verdict:
+    with opened(database) as connection:
+        found = read_verdict(connection)
+    if found is None:
+        raise BuildError(f"{database} compares nothing: the runs have no step or rank in common.")
+    return found

@@ -1,0 +1,235 @@
+"""At which step two trainings part, and in what, from the traces of both."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from msprobe_builder.base.errors import BuildError
+from msprobe_builder.files.regular import read_text
+from msprobe_builder.sketch.definition import FLAT
+
+# Shares of a tensor's size by which correct kernels may part within a few steps. What is less is
+# not accused here, what is more is looked at: the verdict on its calls decides.
+_ROUNDING = {"float64": 1e-6, "float32": 1e-3}
+_ROUNDING_OF_HALVES = 0.05
+_MOST_NAMES = 3
+
+
+class Part(str, Enum):
+    """In what two trainings part first."""
+
+    NOTHING = "nothing"
+    DATA = "data"
+    WEIGHTS = "weights"
+    VALUES = "values"  # of outputs or gradients: calls have to be looked at
+    SETTINGS = "settings"
+    UPDATE = "update"  # gradients and settings agree, what the optimizer makes of them does not
+
+
+@dataclass(frozen=True)
+class Parting:
+    """The first step at which they differ; ``is_sure`` when by more than rounding."""
+
+    part: Part
+    step: int = 0
+    rank: int = 0
+    what: str = ""
+    is_sure: bool = True
+    remark: str = ""  # on random numbers
+    compared: int = 0  # steps, where nothing differs
+
+
+Make: TypeAlias = Callable[[bool, str], Parting]  # whether it is sure, and what differs
+
+
+def parting(npu: Path, bench: Path) -> Parting:
+    """Compare the traces in two folders. BuildError if one is missing or they share no step."""
+    found = []
+    for rank, (one, other) in enumerate(_pairs(npu, bench)):
+        found.append(_of_rank(rank, read_trace(one), read_trace(other)))
+    order = (Part.DATA, Part.WEIGHTS, Part.VALUES, Part.SETTINGS, Part.UPDATE)
+    real = [one for one in found if one.part is not Part.NOTHING]
+    # What only rounding may explain is the least reason to look at a step.
+    return min(
+        real, key=lambda one: (not one.is_sure, one.step, order.index(one.part)), default=found[0]
+    )
+
+
+def read_trace(path: Path) -> list[dict[str, Any]]:
+    """Its lines, those of a killed run up to the last whole one."""
+    found = []
+    for line in read_text(path).splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            break
+    if not found:
+        raise BuildError(f"{path} holds no step; no optimizer has stepped, or the run was killed.")
+    return found
+
+
+def _pairs(npu: Path, bench: Path) -> Iterator[tuple[Path, Path]]:
+    sides = [{one.name: one for one in folder.glob("trace*.jsonl")} for folder in (npu, bench)]
+    common = sorted(sides[0].keys() & sides[1].keys(), key=lambda name: (len(name), name))
+    if not common:
+        raise BuildError(f"{npu} and {bench} have no rank in common; record the same ranks.")
+    for name in common:
+        yield sides[0][name], sides[1][name]
+
+
+def _of_rank(rank: int, ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Parting:
+    remark = ""
+    if _drawn_otherwise(ours[0], theirs[0]):
+        remark = "Random numbers are drawn from other states; seed both runs alike with --seed."
+    unsure: Parting | None = None
+    before: list[Any] = [ours[0].get("before", {}), theirs[0].get("before", {})]
+    for one, other in zip(ours, theirs, strict=False):
+        for found in _of_step(rank, one, other, before, remark):
+            if found.is_sure:
+                return found
+            unsure = unsure or found
+        before = [one["weights"], other["weights"]]
+    shared = min(len(ours), len(theirs))
+    return unsure or Parting(Part.NOTHING, rank=rank, remark=remark, compared=shared)
+
+
+def _of_step(
+    rank: int, one: dict[str, Any], other: dict[str, Any], before: list[Any], remark: str
+) -> Iterator[Parting]:
+    step = int(one["step"])
+
+    def at(part: Part, what: str, is_sure: bool = True) -> Parting:
+        return Parting(part, step, rank, what, is_sure, remark)
+
+    data = list(_of_calls(one["data"], other["data"]))
+    if data:
+        yield at(Part.DATA, data[0])
+    if "before" in one:
+        weights = [name for name, share in _apart(one["before"], other["before"]) if share > 0]
+        if weights:
+            yield at(Part.WEIGHTS, _named(weights))
+    for key in ("outputs", "gradients"):
+        pairs = (
+            zip_longest(one[key], other[key], fillvalue={})
+            if isinstance(one[key], list)
+            else [(one[key], other[key])]
+        )
+        for left, right in pairs:
+            yield from _by_size(lambda sure, what: at(Part.VALUES, what, sure), key, left, right)
+    settings = list(_of_settings(one["settings"], other["settings"]))
+    if settings:
+        yield at(Part.SETTINGS, settings[0])
+    yield from _updates(lambda sure, what: at(Part.UPDATE, what, sure), one, other, before)
+
+
+def _by_size(
+    make: Make, key: str, left: Mapping[str, Any], right: Mapping[str, Any]
+) -> Iterator[Parting]:
+    """Differences of tensors by more than rounding, and the largest that may be rounding."""
+    apart = [(name, share) for name, share in _apart(left, right) if share > 0]
+    sure = [name for name, share in apart if share > _limit(left.get(name), right.get(name))]
+    if sure:
+        worst = max(share for name, share in apart if name in sure)
+        yield make(True, f"{key} {_named(sure)}, by {worst:.2g} of their size")
+    elif apart:
+        worst = max(share for _, share in apart)
+        yield make(False, f"{key} by {worst:.2g} of their size, which may be rounding")
+
+
+def _updates(
+    make: Make, one: dict[str, Any], other: dict[str, Any], before: list[Any]
+) -> Iterator[Parting]:
+    """What the step has added to the parameters: a wrong update hardly changes their size."""
+    names = []
+    for name, after in one["weights"].items():
+        there = other["weights"].get(name)
+        both = [side.get(name) for side in before]
+        if there is None or None in both or after["crc"] == there["crc"]:
+            continue
+        if after["dtype"] not in _ROUNDING:
+            continue  # a change is as large as the rounding of a half
+        ours = _numbers(after) - _numbers(both[0])
+        theirs = _numbers(there) - _numbers(both[1])
+        share = _share(ours - theirs, theirs)
+        # A sketch of float32 tells an update no better than the parameter's own rounding.
+        own = _share(2.0**-21 * _numbers(there), theirs)
+        if share > 10 * _ROUNDING[after["dtype"]] + own:
+            names.append(name)
+    if names:
+        yield make(True, f"the updates of {_named(names)}")
+
+
+def _of_calls(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Iterator[str]:
+    if len(ours) != len(theirs):
+        yield f"the model is called {len(ours)} times, in the reference {len(theirs)} times"
+    for number, (one, other) in enumerate(zip(ours, theirs, strict=False)):
+        if list(one) != list(other):
+            yield f"call {number} is given {len(one)} tensors, in the reference {len(other)}"
+        for name in one.keys() & other.keys():
+            same = all(one[name][key] == other[name][key] for key in ("shape", "crc"))
+            if not same and one[name]["dtype"] == other[name]["dtype"]:
+                yield f"tensor {name} that call {number} of the model is given"
+
+
+def _of_settings(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Iterator[str]:
+    for number, (one, other) in enumerate(zip(ours, theirs, strict=False)):
+        for key in sorted(one.keys() & other.keys()):
+            if one[key] != other[key]:
+                yield f"{key} of group {number} is {one[key]}, in the reference {other[key]}"
+    if len(ours) != len(theirs):
+        yield f"there are {len(ours)} groups of parameters, in the reference {len(theirs)}"
+
+
+def _apart(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """How far tensors are apart, as a share of their size; infinity where only one is there."""
+    for name in dict.fromkeys([*ours, *theirs]):
+        one, other = ours.get(name), theirs.get(name)
+        if one is None or other is None or one["shape"] != other["shape"]:
+            yield name, float("inf")
+        elif one["crc"] == other["crc"] and one["dtype"] == other["dtype"]:
+            yield name, 0.0
+        elif "sketch" not in one or "sketch" not in other:
+            yield name, float("inf")  # whole numbers
+        else:
+            yield name, _share(_numbers(one) - _numbers(other), _numbers(other))
+
+
+def _numbers(told: Mapping[str, Any]) -> npt.NDArray[np.float64]:
+    found = np.frombuffer(base64.b64decode(told["sketch"]), "<f4")[:FLAT]
+    return found.astype(np.float64)
+
+
+def _share(difference: npt.NDArray[np.float64], of: npt.NDArray[np.float64]) -> float:
+    size = float(np.linalg.norm(of))
+    error = float(np.linalg.norm(difference))
+    if not error:
+        return 0.0
+    return error / size if size else float("inf")
+
+
+def _limit(*told: Mapping[str, Any] | None) -> float:
+    kinds = [one["dtype"] for one in told if one is not None]
+    return max((_ROUNDING.get(kind, _ROUNDING_OF_HALVES) for kind in kinds), default=0.0)
+
+
+def _drawn_otherwise(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    # That of Python is nobody's business where the data are the same.
+    common = (one["random"].keys() & other["random"].keys()) - {"python"}
+    return any(one["random"][key] != other["random"][key] for key in common)
+
+
+def _named(names: Iterable[str]) -> str:
+    known = list(names)
+    shown = ", ".join(known[:_MOST_NAMES])
+    more = len(known) - _MOST_NAMES
+    return f"{shown} and {more} more" if more > 0 else shown
