@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -67,18 +68,16 @@ def _join(options: argparse.Namespace) -> int:
         print(row.sentence)
     if options.output_path is not None:
         write_rows(rows, JoinedRow, options.output_path / "operator_join")
-    counts = {status: sum(row.status == status for row in rows) for status in _STATUSES}
+    counts = Counter(row.status for row in rows)
+    told = {
+        "wrong": fact("operator.join_wrong", count=counts["wrong"]),
+        "falls behind": fact("operator.join_behind", count=counts["falls behind"]),
+        "not tested": fact("operator.join_untested", count=counts["not tested"]),
+        RIGHT: fact("operator.join_right", count=counts[RIGHT]),
+    }
     alone = left_out(options.first, options.second)
-    clauses = [fact(_STATUSES[one], count=count) for one, count in counts.items() if count]
+    clauses = [one for status, one in told.items() if counts[status]]
     if any(alone):
         clauses.append(fact("operator.join_alone", first=alone[0], second=alone[1]))
     print(tell(fact("alignment.several", clauses=clauses)))
     return 0
-
-
-_STATUSES = {
-    "wrong": "operator.join_wrong",
-    "falls behind": "operator.join_behind",
-    "not tested": "operator.join_untested",
-    "both right": "operator.join_right",
-}

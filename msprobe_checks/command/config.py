@@ -28,13 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="default: %(default)s",
     )  # fmt: skip
     compare = halves.add_parser("compare", help="compare two of these files")
-    logs = "or a log of verl or slime"
     compare.add_argument(
         "bench", type=Path, metavar="BENCH.zip",
-        help=f"of the reference run, {logs}, or a YAML of options that must hold",
+        help="of the reference run, or a log of verl or slime, or a YAML of options that must hold",
     )  # fmt: skip
     compare.add_argument(
-        "other", type=Path, metavar="CMP.zip", help=f"of the run under test, {logs}"
+        "other",
+        type=Path,
+        metavar="CMP.zip",
+        help="of the run under test, or a log of verl or slime",
     )
     compare.add_argument(
         "-o", "--output", type=Path, metavar="DIR", default=Path("config_check_result"),

@@ -24,9 +24,6 @@ _STATUSES = {
 }
 
 
-_OVERFLOWS = {"expected": "operator.expected", "device": "operator.device"}
-
-
 class Row(Protocol):
     """A dataclass of which something is said."""
 
@@ -59,12 +56,15 @@ def write_rows(rows: Sequence[Any], kind: type, stem: Path) -> list[Path]:
 def counted(values: Sequence[str]) -> list[Fact]:
     """``3 failed, 120 passed``: how often each value occurs."""
     counts = Counter(values)
-    return [
-        fact(_OVERFLOWS[value], count=count)
-        if value in _OVERFLOWS
-        else fact("operator.status_count", count=count, status=status_fact(value))
-        for value, count in sorted(counts.items())
-    ]
+    return [_counted(value, count) for value, count in sorted(counts.items())]
+
+
+def _counted(value: str, count: int) -> Fact:
+    if value == "expected":
+        return fact("operator.expected", count=count)
+    if value == "device":
+        return fact("operator.device", count=count)
+    return fact("operator.status_count", count=count, status=status_fact(value))
 
 
 def status_fact(status: str) -> Fact:

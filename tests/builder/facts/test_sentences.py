@@ -32,6 +32,7 @@ OF_NAMES = re.compile(r"^(split|Rule|Step|Signature|namedtuple)$")  # none of th
 NAMES_OF_HELP = {"description", "epilog", "_EPILOG"}
 # Modules whose texts are no results, and why.
 EXEMPT = {
+    "msprobe_builder/command/fault.py": "errors of ours",
     "msprobe_builder/database/problems.py": "errors of files",
     "msprobe_builder/dump/parameters.py": "a value that cannot be shown",
     "msprobe_builder/link/signatures.py": "names of arguments",
@@ -39,10 +40,12 @@ EXEMPT = {
     "msprobe_builder/pipeline/join.py": "errors that ended the build of a rank",
     "msprobe_builder/tables/columns.py": "documented names of columns",
     "msprobe_builder/tables/write.py": "documented names of columns",
+    "msprobe_operators/dump/script.py": "a script",
     "msprobe_operators/live/compare_with_cpu.py": "the documented log of a training",
     "msprobe_operators/live/gate.py": "the documented log of a training",
     "msprobe_operators/live/log.py": "the documented log of a training",
     "msprobe_operators/report/script.py": "a script",
+    "msprobe_checks/configuration/logs.py": "words of a log",
     "msprobe_checks/checkpoint/locate.py": "names of formats",
     "tb_graph_ascend/plugin.py": "an answer that is an error",
     "tb_graph_ascend/query/expressions.py": "a script, and errors",
