@@ -19,9 +19,11 @@ from msprobe_builder.graph.floating import lowest_numbers
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.metrics.beginning import Beginning, Part
-from msprobe_builder.operators.operator import Operator
+from msprobe_builder.operators.operator import Kind, Operator
 from msprobe_builder.overflow.check import Overflow
 
+# Views and copies, some of which are a library's own.
+_MOVES = {Kind.SHAPE, Kind.TRANSPOSE, Kind.SLICE, Kind.CAST, Kind.EMPTY, Kind.FILL, Kind.OTHER}
 MOST = 100  # calls of a rank that make bad values: more say no more
 _MAX, _MIN = 0, 1
 _LOGARITHMS = {"log": 0.0, "log2": 0.0, "log10": 0.0, "log1p": -1.0}
@@ -43,8 +45,16 @@ def beginnings(tree: Tree, table: ParameterTable, found: Overflow, texts: Texts)
     # What received something is heard again with the ranks that gave it.
     late = [node for node in found.made.tolist() if node > before and _talks(tree, node)]
     result += [Beginning(node, Part.MADE, ()) for node in late[:MOST]]
-    result += [_given(table, found, texts, tree, node) for node in given.tolist()]
+    if len(made) or not _is_only_moved(tree, table, found):
+        result += [_given(table, found, texts, tree, node) for node in given.tolist()]
     return sorted(result, key=lambda one: one.node)
+
+
+def _is_only_moved(tree: Tree, table: ParameterTable, found: Overflow) -> bool:
+    """Whether all bad values are of buffers that nothing has filled, and nobody computes with."""
+    calls = tree.calls
+    moves = calls.are(lambda one: one.kind in _MOVES) & (calls.direction == Direction.FORWARD)
+    return bool(moves[table.node[found.bad]].all())
 
 
 def _talks(tree: Tree, node: int) -> bool:

@@ -50,10 +50,20 @@ def _agreed(result: PairResult, by_rules: Judgement, by_model: Judgement) -> Jud
     if model_sees and _is_measured(result):
         return _with(by_model, by_rules.suspects[0]) if by_rules.suspects else by_model
     if not sees:
-        return _doubted(result, by_model)
+        return by_rules if _is_known(result, by_rules, first) else _doubted(result, by_model)
     if by_rules.suspects and _is_told_better(by_rules, first):
         return by_rules
     return _with(by_model, by_rules.suspects[0])
+
+
+def _is_known(result: PairResult, by_rules: Judgement, first: Suspect) -> bool:
+    """Whether rules, which see no fault for certain, know better what the model sees."""
+    assert result.bench is not None
+    steps = [int(one.tree.micro_step.max(initial=0)) for one in (result.npu, result.bench)]
+    if steps[0] != steps[1]:
+        return True
+    best = by_rules.suspects[0] if by_rules.suspects else None
+    return best is not None and (best.cause in _KNOWN or _place(best) == _place(first))
 
 
 def _told_by_other_recorders(result: PairResult) -> bool:
@@ -92,6 +102,7 @@ def _told_of_limits(by_model: Judgement, other: Judgement) -> Facts:
     )
 
 
+_KNOWN = {Cause.RANDOM, Cause.RANK, Cause.NUMBER, Cause.PART, Cause.UNRECORDED}
 # What rules know more of than where it is.
 _TOLD_BETTER = {
     *(Cause.EXTERNAL, Cause.WEIGHT, Cause.WEIGHTS, Cause.RANDOM, Cause.RANK, Cause.NUMBER),
