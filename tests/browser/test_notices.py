@@ -94,11 +94,11 @@ def test_a_note_leads_to_the_node_that_it_names(
     frame = open_viewer(page, address)
     frame.locator("ga-notes #open").click()
     dialog = frame.get_by_role("dialog", name="About this file")
-    frame.locator("ga-notes").get_by_role("button", name=first).click()  # slotted
+    frame.locator("ga-notes").get_by_role("button", name=first).first.click()  # slotted
     expect(dialog).to_be_hidden()
     wait_for_details(frame, first)
     expect(canvas(frame)).to_be_focused()
     frame = open_page(page, address, OVERVIEW)
-    frame.locator("ga-overview ga-file-facts").get_by_role("button", name=first).click()
+    frame.locator("ga-overview ga-file-facts").get_by_role("button", name=first).first.click()
     wait_for_details(frame, first)
     expect(canvas(frame)).to_be_focused()

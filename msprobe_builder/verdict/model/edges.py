@@ -64,7 +64,7 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
             yield _of_lone(runs, clue, 0, int(table.node[made[place]]))
         elif rewired[place]:
             yield replace(clue, cause=Cause.WIRING)
-        elif made[place] < 0:
+        elif made[place] < 0 and not runs.backward[at]:  # gradients are sums, of what was made
             yield replace(clue, cause=Cause.EXTERNAL)
         else:
             yield clue
