@@ -166,6 +166,7 @@ def test_what_is_spent_is_kept_and_gone_on_with(
 
 
 @pytest.mark.usefixtures("here")
+@pytest.mark.slow  # a minute on a busy machine
 def test_two_machines_are_told_what_to_run(capsys: pytest.CaptureFixture[str]) -> None:
     """What is printed is done as it stands there, until a culprit is named."""
     said = planned(["--npu", "train npu", "--bench", "train bench", "-o", "search", "--plan"])

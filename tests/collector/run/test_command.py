@@ -82,6 +82,7 @@ def test_each_rank_that_is_chosen_is_recorded(here: Path) -> None:
     assert "The training was ended behind step 0, as --stop-after says." in answer.stderr
 
 
+@pytest.mark.slow  # a minute on a busy machine
 def test_processes_that_a_training_spawns_are_followed(here: Path) -> None:
     (here / "spawn.py").write_text(
         textwrap.dedent("""
@@ -99,6 +100,7 @@ def test_processes_that_a_training_spawns_are_followed(here: Path) -> None:
     assert (answer.returncode, len(list(here.glob("dump/step*")))) == (0, 1), answer.stderr
 
 
+@pytest.mark.slow  # a minute on a busy machine
 def test_a_compiled_model_stays_one_graph(here: Path) -> None:
     words = (sys.executable, "train.py", "--compiled")
     plain = subprocess.run(words, capture_output=True, text=True, check=False)
