@@ -136,7 +136,7 @@ def test_what_cannot_be_told_of_a_written_file_is_no_failed_build(
 ) -> None:
     config = BuildConfig(dumps / "llama_statistics" / "step0")
     result = build(config, tmp_path)
-    options = argparse.Namespace(json=False, quiet=False, write_mapping=None)
+    options = argparse.Namespace(json=False, quiet=False, write_mapping=None, open=False)
     assert _is_told(result, config, options)
     result.path.write_bytes(result.path.read_bytes()[:5000])
     assert not _is_told(result, config, options)
