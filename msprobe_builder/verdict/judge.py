@@ -47,23 +47,24 @@ def _agreed(result: PairResult, by_rules: Judgement, by_model: Judgement) -> Jud
         return replace(clean, said=(*clean.said, *_told_of_limits(by_model, clean)))
     if first is None or (sees and not model_sees):
         return by_rules if _is_of_modules(result) else _doubted(result, by_rules)
+    if not sees and _is_known(result, by_rules):
+        return by_rules
     if model_sees and _is_measured(result):
         return _with(by_model, by_rules.suspects[0]) if by_rules.suspects else by_model
     if not sees:
-        return by_rules if _is_known(result, by_rules, first) else _doubted(result, by_model)
+        same = bool(by_rules.suspects) and _place(by_rules.suspects[0]) == _place(first)
+        return by_rules if same else _doubted(result, by_model)
     if by_rules.suspects and _is_told_better(by_rules, first):
         return by_rules
     return _with(by_model, by_rules.suspects[0])
 
 
-def _is_known(result: PairResult, by_rules: Judgement, first: Suspect) -> bool:
-    """Whether rules, which see no fault for certain, know better what the model sees."""
+def _is_known(result: PairResult, by_rules: Judgement) -> bool:
+    """Whether rules, which see no fault for certain, know what it is that the model sees."""
     assert result.bench is not None
     steps = [int(one.tree.micro_step.max(initial=0)) for one in (result.npu, result.bench)]
-    if steps[0] != steps[1]:
-        return True
-    best = by_rules.suspects[0] if by_rules.suspects else None
-    return best is not None and (best.cause in _KNOWN or _place(best) == _place(first))
+    causes = [one.cause for one in by_rules.suspects[:1]]
+    return steps[0] != steps[1] or bool(_KNOWN & set(causes))
 
 
 def _told_by_other_recorders(result: PairResult) -> bool:

@@ -58,7 +58,7 @@ def reduced_products(
     whose arguments differ, of which nothing is learnt and nothing excused.
     """
     is_forward = calls.direction == Direction.FORWARD
-    number = np.where(is_product, calls.of_stems(_kind), -1)
+    number = np.where(is_product, calls.of_stems(switch_of), -1)
     number[list(told)] = -1
     with np.errstate(invalid="ignore"):
         agrees = (number >= 0) & (seen.given <= SUSPICIOUS * seen.floor)
@@ -94,7 +94,8 @@ def made_of(npu: Part, is_reduced: Bool, producer: Int) -> Bool:
     return np.asarray(found[table.node])
 
 
-def _kind(stem: str) -> int:
+def switch_of(stem: str) -> int:
+    """Which switch of the hardware governs a product: of convolutions, recurrent layers, others."""
     traits = operator_of(stem).traits
     if "convolution" in traits:
         return 0

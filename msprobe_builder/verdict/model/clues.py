@@ -98,7 +98,8 @@ def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:
     if not is_told or runs.backward[at]:
         return False
     first, last = np.searchsorted(table.node, [at, at + 1]).tolist()
-    out = first + np.flatnonzero(runs.rows(Section.OUTPUT)[first:last])
+    is_output = table.is_tensor[first:last] & (table.section[first:last] == Section.OUTPUT)
+    out = first + np.flatnonzero(is_output)
     unit = runs.coarse if runs.is_mixed else runs.fine
     level = np.fmax(unit[out], evidence.noise[at])
     return bool(
@@ -107,30 +108,38 @@ def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:
 
 
 def _habits(evidence: Evidence, found: list[Clue]) -> set[Clue]:
-    """Outputs of several calls of an operator that are written of otherwise than they are used."""
-    kind = operations(evidence.runs.npu.calls)
+    """Outputs of several calls of an operator that are written of otherwise than they are used.
+
+    What a recorder noted of tensors that are changed in place may be from before, or from after.
+    """
+    kind, used = operations(evidence.runs.npu.calls), _off_as_used(evidence)
     alike = [
         one
         for one in found
-        if one.cause is Cause.OUTPUT and one.score > THRESHOLD and _is_used_alike(evidence, one)
+        if one.cause is Cause.OUTPUT
+        and one.score > THRESHOLD
+        and one.row >= 0
+        and 0 <= used[one.row] <= one.error / _USED
     ]
     times = Counter(int(kind[one.node]) for one in alike)
     return {one for one in alike if times[int(kind[one.node])] > 1}
 
 
-def _is_used_alike(evidence: Evidence, clue: Clue) -> bool:
-    """Whether all that is given what a call puts out is given the same on both sides.
+def _off_as_used(evidence: Evidence) -> Float:
+    """By row how far off what calls are given of it is at most; -1 where nobody is known to use it.
 
-    A recorder has then written down something else, as of tensors that are changed in place.
+    On this side, or on the other one.
     """
     runs, seen = evidence.runs, evidence.seen
-    if clue.row < 0 or runs.npu.table.section[clue.row] != Section.OUTPUT:
-        return False
-    by_other = np.append(runs.bench_origin, -1)[runs.other]  # what made the reference's
-    made = (runs.origin == clue.row) | ((runs.other >= 0) & (by_other == runs.other[clue.row]))
-    given = runs.rows(Section.INPUT) & runs.npu.calls.is_api[runs.npu.table.node]
-    used = np.flatnonzero(given & made & (seen.size >= 0))
-    return bool(len(used)) and bool((seen.size[used] <= clue.error / _USED).all())
+    table = runs.npu.table
+    result = np.full(len(table) + 1, -1.0)  # the last is that of no row
+    given = np.flatnonzero(
+        runs.rows(Section.INPUT) & runs.npu.calls.is_api[table.node] & (seen.size >= 0)
+    )
+    there = np.append(runs.bench_row, -1)[np.append(runs.bench_origin, -1)[runs.other[given]]]
+    for made in (runs.origin[given], there):
+        np.maximum.at(result, made, seen.size[given])
+    return result[:-1]
 
 
 def _gradients_agree(evidence: Evidence) -> bool:

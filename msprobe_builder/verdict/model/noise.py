@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
-from msprobe_builder.operators.table import operator_of
+from msprobe_builder.verdict.differences.reduced import REDUCED, switch_of
+from msprobe_builder.verdict.findings import SUSPICIOUS
 from msprobe_builder.verdict.model.conduct import MOVES, PRODUCTS, Conduct
 from msprobe_builder.verdict.model.observations import Observations
 from msprobe_builder.verdict.model.propagation import Expected
@@ -19,8 +20,6 @@ _FEW = 8  # calls that say nothing of others
 _QUIETEST = 0.2  # share of calls that differ least: faults are not among them
 _MOST = 20 * SINGLE
 _LEVELS = 5
-REDUCED = 2.0**-12  # what operands of 10 bits are rounded by on average, times two of them
-_SUSPICIOUS = 8.0  # times more or less than that
 _ALIKE = 32 * SINGLE
 
 
@@ -55,11 +54,11 @@ def reduced_of(runs: Runs, seen: Observations, does: Conduct) -> Float:
     rows = np.flatnonzero(runs.rows(Section.INPUT, Section.PARAMETERS) & (seen.size > 0))
     np.maximum.at(given, table.node[rows], seen.size[rows])
     # Beside a gradient that cancels, such as a bias's before a normalisation, the others tell.
-    rows = np.flatnonzero(runs.rows(Section.OUTPUT) & (seen.size <= _SUSPICIOUS * REDUCED))
+    rows = np.flatnonzero(runs.rows(Section.OUTPUT) & (seen.size <= SUSPICIOUS * REDUCED))
     np.maximum.at(made, table.node[rows], seen.size[rows])
-    kind = np.where(does.kind == PRODUCTS, calls.of_stems(_switch), -1)
+    kind = np.where(does.kind == PRODUCTS, calls.of_stems(switch_of), -1)
     alike = (given <= _ALIKE) & calls.is_api & (runs.partner >= 0)
-    coarse, equal = alike & (made > REDUCED / _SUSPICIOUS), alike & (made == 0)
+    coarse, equal = alike & (made > REDUCED / SUSPICIOUS), alike & (made == 0)
     for switch, least in enumerate((1, 1, _FEW // 2)):
         here = kind == switch
         many, of_all, the_same = (
@@ -69,11 +68,6 @@ def reduced_of(runs: Runs, seen: Observations, does: Conduct) -> Float:
         if many >= least and is_habit and 2 * the_same <= of_all:
             result[here] = REDUCED
     return result
-
-
-def _switch(stem: str) -> int:
-    traits = operator_of(stem).traits
-    return 0 if "convolution" in traits else 1 if "recurrent" in traits else 2
 
 
 def spread_of(runs: Runs, seen: Observations, does: Conduct, expected: Expected) -> Float:
