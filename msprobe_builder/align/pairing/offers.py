@@ -63,6 +63,7 @@ def _by_values(pairs: Pairs) -> None:
     same &= npu.outputs.numel[a][:, None] > 1
     same &= npu.outline.kind[a][:, None] == bench.outline.kind[b]
     same &= npu.outline.tree.micro_step[a][:, None] == bench.outline.tree.micro_step[b]
+    same &= (same.sum(axis=1) <= _MOST)[:, None] & (same.sum(axis=0) <= _MOST)
     for row, column in zip(*np.nonzero(same), strict=True):
         i, j = int(a[row]), int(b[column])
         one, other = np.array([i]), np.array([j])

@@ -67,6 +67,6 @@ def test_what_is_made_of_frozen_layers_was_not_cut_off(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_turned: bool
 ) -> None:
     """As adapters are trained in a frozen model, and the merged one as a whole."""
-    sides = [trained_from(5), trained_from(0)]
-    answer = asked(tmp_path, capsys, *(sides[::-1] if is_turned else sides))
+    first, second = (0, 5) if is_turned else (5, 0)
+    answer = asked(tmp_path, capsys, trained_from(first), trained_from(second))
     assert not [one for one in answer["suspects"] if "cut off" in " ".join(one["evidence"])]
