@@ -34,7 +34,10 @@ from msprobe_builder.align.pairing.edges import Edges, Kinds
 from msprobe_builder.align.pairing.inside import Lists, pair_inside
 from msprobe_builder.align.pairing.kept import let_go_of_collections, stays, with_content
 from msprobe_builder.align.pairing.offers import offer_candidates
-from msprobe_builder.align.pairing.order_and_flow import pair_by_order_and_flow
+from msprobe_builder.align.pairing.order_and_flow import (
+    pair_by_order_and_flow,
+    pair_moving,
+)
 from msprobe_builder.align.pairing.pairs import Pairs, note
 from msprobe_builder.align.pairing.repeated_calls import one_code, same_code
 from msprobe_builder.align.pairing.results import (
@@ -213,6 +216,8 @@ def _grouped(
     if is_complete and not pairs.known.trust.equal:
         pair_backward(pairs)
         return []
+    if not pairs.known.trust.equal:
+        pair_moving(pairs, flow, other_flow)
     groups = with_modules(pairs, find_groups(pairs, flow, other_flow), flow, other_flow)
     take_back_moved(pairs, flow, other_flow, operators, groups)
     pair_backward(pairs)

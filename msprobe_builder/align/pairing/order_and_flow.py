@@ -18,6 +18,7 @@ from msprobe_builder.align.evidence.flow import Flow, inputs_of
 from msprobe_builder.align.evidence.scores import THRESHOLD
 from msprobe_builder.align.evidence.sites import at_other_sites
 from msprobe_builder.align.evidence.traits import Traits
+from msprobe_builder.align.pairing.across import around
 from msprobe_builder.align.pairing.anchors import by_micro_step
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.base.codes import Evidence
@@ -66,7 +67,7 @@ def pair_by_order_and_flow(
     for i, j, probability in found:
         weight = THRESHOLD + float(np.log(probability / (1 - probability)))
         pairs.add(i, j, Evidence.INSIDE, max(weight, THRESHOLD))
-    _pair_moving(pairs, flow, other, pairs.known.moving)
+    pair_moving(pairs, flow, other)
 
 
 def _guessed(
@@ -101,16 +102,20 @@ def _guessed(
             yield int(a[row]), int(b[column]), min(float(found[row, column]), 1 - 1e-6)
 
 
-def _pair_moving(pairs: Pairs, flow: Flow, other: Flow, moving: Int) -> None:
+def pair_moving(pairs: Pairs, flow: Flow, other: Flow) -> None:
     """Match calls that move elements of one tensor into one form, as often on both sides.
 
     Of several such calls, as of one tensor that is cut, their order tells.
     """
+    moving = pairs.known.moving
     mine = _moved(pairs.npu, flow, moving, pairs.partner, pairs.partner)
     theirs = _moved(pairs.bench, other, moving, np.arange(len(pairs.bench)), pairs.back)
     for key, nodes in mine.items():
-        for node, partner in zip(nodes, theirs.get(key, ()), strict=False):
-            if len(nodes) == len(theirs[key]):
+        others = theirs.get(key, [])
+        if len(nodes) != len(others):
+            continue
+        for node, partner in zip(nodes, others, strict=True):
+            if around(pairs, np.array([node]), np.array([partner])).all():
                 pairs.add(node, partner, Evidence.INSIDE, _MOVED)
 
 
@@ -200,11 +205,15 @@ def _depth(makers: Int) -> Float:
 def _alike(pairs: Pairs, a: Int, b: Int) -> Float:
     """Evidence of what pairs of calls do and of what extent, without their surroundings."""
     npu, bench = pairs.npu, pairs.bench
-    trust = pairs.known.trust
+    trust, products = pairs.known.trust, pairs.known.products
+    operators = npu.operator[a][:, None], bench.operator[b]
+    multiply = np.isin(operators[0], products) & np.isin(operators[1], products)
+    # A product may take a bias with it; a sum of two others takes in no bias.
+    other_inputs = np.where(multiply | ~np.bool_(trust.same_sizes), -0.3, -2.0)
     result = np.zeros((len(a), len(b)))
     for mine, theirs, same, rank, otherwise in (
         (npu.outputs, bench.outputs, 1.5, 0.5, -6.0 if trust.same_sizes else -1.0),
-        (npu.inputs, bench.inputs, 0.8, 0.3, -0.3),
+        (npu.inputs, bench.inputs, 0.8, 0.3, other_inputs),
     ):
         equal = trust.extent(mine)[a][:, None] == trust.extent(theirs)[b]
         numel = mine.numel[a][:, None] == theirs.numel[b]
@@ -213,9 +222,6 @@ def _alike(pairs: Pairs, a: Int, b: Int) -> Float:
     site, other_site = pairs.known.site[a][:, None], pairs.known.other_site[b]
     result += 1.0 * ((site > 0) & (site == other_site)) - 4.0 * at_other_sites(site, other_site)
     result += _NAMED * _said(pairs, a, b)
-    operators = npu.operator[a][:, None], bench.operator[b]
-    products = pairs.known.products
-    multiply = np.isin(operators[0], products) & np.isin(operators[1], products)
     result += np.where(operators[0] == operators[1], 1.5, np.where(multiply, 0.5, -30.0))
     return result
 
