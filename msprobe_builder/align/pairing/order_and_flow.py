@@ -32,7 +32,7 @@ _LARGEST = 2_000_000  # pairs of calls of a micro-step that are weighed
 _ROUNDS = 4  # of telling neighbours what was found
 _PLACES = 2  # first tensors that a call takes in, by which it is known
 _FAR = 12  # calls one after the other that only move elements
-_ALONE = -0.7  # weight of a call that one side makes alone
+ALONE = -0.7  # weight of a call that one side makes alone
 _LEAST = 0.6  # probability of a pair that is made
 _MAKER, _TAKER = 2.0, 1.5  # weights of neighbours that are pairs for sure
 _ELSEWHERE = 2.0  # times as much weighs that neighbours belong to others
@@ -94,9 +94,9 @@ def _guessed(
                 break
             more = found.copy()
             for _ in range(_ROUNDS):
-                score = local + _told(more, _through(makers, more), sums)
+                score = local + told_by_neighbours(more, _through(makers, more), sums)
                 more = found.copy()
-                more[np.ix_(i, j)] = _likely(score[np.ix_(i, j)])
+                more[np.ix_(i, j)] = likely_pairs(score[np.ix_(i, j)])
             found = more
         for row, column in zip(*np.nonzero(found >= _LEAST), strict=True):
             yield int(a[row]), int(b[column]), min(float(found[row, column]), 1 - 1e-6)
@@ -237,7 +237,9 @@ def _through(makers: tuple[Int, Int], likely: Float) -> tuple[Int, Int]:
     return result[0], result[1]
 
 
-def _told(likely: Float, both_makers: tuple[Int, Int], is_sum: NDArray[np.bool_]) -> Float:
+def told_by_neighbours(
+    likely: Float, both_makers: tuple[Int, Int], is_sum: NDArray[np.bool_]
+) -> Float:
     """What is known of those that make what two calls take in, and that take what they make.
 
     A sum takes its terms in any order.
@@ -283,7 +285,7 @@ def _matched(makers: Int, sums: Float) -> Float:
     return result
 
 
-def _likely(score: Float) -> Float:
+def likely_pairs(score: Float) -> Float:
     """The probability of each pair among all alignments that keep the order.
 
     Weights are log-odds; the sums over all alignments from the beginning and from the end.
@@ -297,10 +299,10 @@ def _sums(score: Float) -> Float:
     """The logarithm of the weight of all alignments up to each row and column."""
     n, m = score.shape
     result = np.empty((n + 1, m + 1))
-    alone = _ALONE * np.arange(m + 1)
+    alone = ALONE * np.arange(m + 1)
     result[0] = alone
     for row in range(n):
-        here = np.logaddexp(result[row, :-1] + score[row], result[row, 1:] + _ALONE)
-        here = np.r_[result[row, 0] + _ALONE, here]
+        here = np.logaddexp(result[row, :-1] + score[row], result[row, 1:] + ALONE)
+        here = np.r_[result[row, 0] + ALONE, here]
         result[row + 1] = np.logaddexp.accumulate(here - alone) + alone
     return result
