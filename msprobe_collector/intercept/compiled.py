@@ -2,7 +2,7 @@
 
 Dynamo would trace through our function mode and break the graph at every call. So the mode steps
 aside when compiled code is entered. The region shows as the module that was compiled and as the
-``CompiledFunction`` that autograd runs for it.
+``CompiledFunction`` that autograd runs for it; the parameters of all modules in it are its own.
 """
 
 from __future__ import annotations
@@ -12,27 +12,22 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from msprobe_collector.intercept.apis import remove_mode
 from msprobe_collector.intercept.staged import leave_alone
-from msprobe_collector.record.calls import ThreadState
+from msprobe_collector.record.session import Session
 
 # How Dynamo names what sets its callback: since torch 2.5, and before.
 _ENTRIES = ("_maybe_set_eval_frame", "set_eval_frame")
 
 
-def is_compiled(module: nn.Module) -> bool:
-    """Whether calling ``module`` runs compiled code."""
-    return hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
-
-
 class CompiledRegions:
     """Keeps the mode out of compiled code between start and stop."""
 
-    def __init__(self, threads: ThreadState, mode: Callable[[], TorchFunctionMode]) -> None:
-        self._threads = threads
+    def __init__(self, session: Session, mode: Callable[[], TorchFunctionMode]) -> None:
+        self._session = session
+        self._threads = session.threads
         self._mode = mode
         self._entry = ""
         self._original: Callable[[Any], Any] | None = None
@@ -61,6 +56,8 @@ class CompiledRegions:
         if threads.compiled_by is None:
             if threads.sees_calls and _is_compiled_call(wrapper.f_code.co_name, callback):
                 threads.compiled_by = wrapper
+                if not threads.modules and self._session.ledger.selection.keeps_all:
+                    self._session.parameters.keep_uncalled()
                 remove_mode(self._mode())
         elif threads.compiled_by is wrapper:
             threads.compiled_by = None

@@ -14,12 +14,12 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from msprobe_collector.intercept.apis import CallMode, put_on, remove_mode
-from msprobe_collector.intercept.compiled import is_compiled
 from msprobe_collector.intercept.fused_modules import Surrounded, modules_without_hooks
 from msprobe_collector.intercept.staged import is_staged
 from msprobe_collector.record.module_calls import close_module, enter_module, leave_module
 from msprobe_collector.record.pytorch import is_lazy
 from msprobe_collector.record.session import Session
+from msprobe_collector.record.uncompiled import is_compiled, uncompiled_name
 from msprobe_collector.unseen import unseen
 
 
@@ -59,7 +59,8 @@ class ModuleHooks:
         if self.session.collects_gradients:
             if any(map(is_lazy, module.parameters(recurse=False))):
                 self.lazy.add(stem)
-            self.session.parameters.watch(stem, module)
+            for inner_stem, inner in _called_with(path, module):
+                self.session.parameters.watch(inner_stem, inner, called_with=stem)
 
     def _surround(self, module: nn.Module, before: ModuleHook, after: ModuleHook) -> None:
         """Hooks of a module that was compiled in place would run inside compiled code."""
@@ -149,6 +150,21 @@ def _walk(path: str, module: nn.Module, seen: set[nn.Module]) -> Iterator[tuple[
         yield from _walk(f"{path}.{name}", child, seen)
 
 
+def _called_with(path: str, module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """``module`` and, where it is compiled, all inside it: none of them is called by itself."""
+    if not is_compiled(module):
+        yield f"{path}.{_class_name(module)}", module
+        return
+    for name, inner in module.named_modules(prefix=path):
+        yield f"{uncompiled_name(name)}.{_class_name(inner)}", inner
+
+
+def _parameters_called_with(module: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters of a call, by their names below the module."""
+    named = module.named_parameters(recurse=is_compiled(module))
+    return {uncompiled_name(name): parameter for name, parameter in named}
+
+
 def _class_name(module: nn.Module) -> str:
     """The class that the user wrote: compiling and sharding put another in its place."""
     kind: Any = type(getattr(module, "_orig_mod", module))
@@ -183,4 +199,4 @@ def _leave(
     if hook.stem in hook.hooks.lazy and result is not None:
         hook.hooks.lazy.remove(hook.stem)
         session.parameters.watch(hook.stem, module)
-    leave_module(session, opened, result, dict(module.named_parameters(recurse=False)))
+    leave_module(session, opened, result, _parameters_called_with(module))
