@@ -13,6 +13,7 @@ from typing import Any
 import torch.distributed as dist
 from torch import nn
 
+from msprobe_collector.compiled.inside import look_inside
 from msprobe_collector.config.settings import WHOLE_TRAINING, load_config
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.followers import followers_of
@@ -54,6 +55,8 @@ class PrecisionDebugger(Debugger):
             return
         speak_up()
         config = load_config(config_path, task, dump_path, level, step)
+        if config.inside_compiled:
+            look_inside()
         session = Session(config, PyTorch(), estimate)
         self._interception = Interception(session)
         self._set_up(config, session, self._interception, estimate)

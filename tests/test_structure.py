@@ -85,7 +85,8 @@ PARTS_MAY_IMPORT = {
         "intercept": "record",
         "monitor": "config intercept optimizers record",
         "mindspore": "config gradients intercept record write",
-        "run": "config intercept record write",
+        "compiled": "intercept record",
+        "run": "compiled config intercept record write",
     },
     "msprobe_bisect": {},
     "tb_graph_ascend": {

@@ -29,7 +29,7 @@ SUMMARY_MODES = (STATISTICS, MD5, XOR, SKETCH)
 
 _COMMON_KEYS = {
     "task", "dump_path", "rank", "step", "level", "async_dump", "precision", "enable_dataloader",
-    "dump_enable",
+    "dump_enable", "inside_compiled",
 }  # fmt: skip
 _TASK_KEYS = {
     "statistics": {"scope", "list", "tensor_list", "data_mode", "summary_mode", "flow"},
@@ -79,6 +79,7 @@ class Config:
     follows_dataloader: bool = False
     layout: str = "one_file"
     flow: bool = False  # write which record made each tensor
+    inside_compiled: bool = False  # run compiled regions call by call where they are recorded
     dump_enable: bool | None = None  # whether to record before the file says otherwise
     source: Path | None = None  # the file that it was read from
     gradients: GradientSettings | None = None  # of task grad_probe
@@ -159,6 +160,7 @@ def parse_config(content: Mapping[str, Any]) -> Config:
         layout=_choice(section, "layout", LAYOUTS, "one_file"),
         flow=_flag(section, "flow") if "flow" in _TASK_KEYS[task] else False,
         follows_dataloader=_flag(content, "enable_dataloader"),
+        inside_compiled=_flag(content, "inside_compiled"),
         dump_enable=switched_on(content),
         monitor=_monitor(content, task),
     )

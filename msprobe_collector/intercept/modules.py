@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
@@ -23,12 +23,16 @@ from msprobe_collector.record.uncompiled import is_compiled, uncompiled_name
 from msprobe_collector.unseen import unseen
 
 
+Named: TypeAlias = "tuple[str, str, nn.Module]"  # stem, path and the module itself
+
+
 class ModuleHooks:
     """Installs the hooks of all modules of the given models."""
 
     def __init__(self, session: Session, mode: Callable[[], CallMode]) -> None:
         self.session = session
         self.mode = mode  # the one of the present window
+        self.named: dict[int, Named] = {}  # by identity, of the present window
         self.lazy: set[str] = set()  # modules whose parameters have no shape yet
         self._handles: list[RemovableHandle] = []
         self._compiled: list[tuple[nn.Module, Any]] = []
@@ -60,6 +64,7 @@ class ModuleHooks:
             if any(map(is_lazy, module.parameters(recurse=False))):
                 self.lazy.add(stem)
             for inner_stem, inner in _called_with(path, module):
+                self.named[id(inner)] = (inner_stem, inner_stem.rpartition(".")[0], inner)
                 self.session.parameters.watch(inner_stem, inner, called_with=stem)
 
     def _surround(self, module: nn.Module, before: ModuleHook, after: ModuleHook) -> None:
@@ -79,6 +84,7 @@ class ModuleHooks:
         module._compiled_call_impl = call
 
     def remove(self) -> None:
+        self.named.clear()
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -159,9 +165,9 @@ def _called_with(path: str, module: nn.Module) -> Iterator[tuple[str, nn.Module]
         yield f"{uncompiled_name(name)}.{_class_name(inner)}", inner
 
 
-def _parameters_called_with(module: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters of a call, by their names below the module."""
-    named = module.named_parameters(recurse=is_compiled(module))
+def _parameters_called_with(module: nn.Module, together: bool) -> dict[str, nn.Parameter]:
+    """The parameters of a call, those of modules inside ``together`` with its own, by name."""
+    named = module.named_parameters(recurse=together)
     return {uncompiled_name(name): parameter for name, parameter in named}
 
 
@@ -199,4 +205,5 @@ def _leave(
     if hook.stem in hook.hooks.lazy and result is not None:
         hook.hooks.lazy.remove(hook.stem)
         session.parameters.watch(hook.stem, module)
-    leave_module(session, opened, result, _parameters_called_with(module))
+    together = is_compiled(module) and not session.config.inside_compiled
+    leave_module(session, opened, result, _parameters_called_with(module, together))

@@ -24,6 +24,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from msprobe_collector.compiled.inside import look_inside
 from msprobe_collector.config.settings import read_file
 from msprobe_collector.debugger import PrecisionDebugger
 from msprobe_collector.errors import CollectorError
@@ -53,9 +54,12 @@ def follow_as_told(path: str) -> None:
     def make() -> PrecisionDebugger:
         return PrecisionDebugger(folder / CONFIG, estimate=settings.estimate)
 
+    config = read_file(folder / CONFIG)
+    if config.get("inside_compiled"):
+        look_inside()  # before anything is compiled
     trace: Callable[[], Trace] | None = None
     if settings.trace:
-        trace = partial(Trace, Path(read_file(folder / CONFIG)["dump_path"]))
+        trace = partial(Trace, Path(config["dump_path"]))
     if settings.seed is not None:
         seed_all(settings.seed, settings.deterministic)
     Follower(make, settings, folder, trace).install()

@@ -70,6 +70,7 @@ def parser() -> argparse.ArgumentParser:
     add("--deterministic", action="store_true", help="with --seed: ask for deterministic kernels")
     add("--stop-after", action="store_true", help="end the training behind the last step")
     add("--estimate", action="store_true", help="write nothing, say how much it would be")
+    add("--inside-compiled", action="store_true", help="run compiled regions call by call")
     add("--plan", metavar="FILE", help="record what a plan of msprobe-bisect asks")
     add("--trace", action="store_true", help="one line for each step instead of its calls")
     add("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="behind --")
@@ -136,6 +137,7 @@ def _config(
     given = read_file(Path(options.config)) if options.config else plan.get("config", {})
     config = {"dump_path": _DUMP, "level": "mix", "step": [0], **given}
     chosen: dict[str, Any] = {
+        "inside_compiled": options.inside_compiled or None,
         "dump_path": options.output,
         "level": options.level,
         "task": options.task,
