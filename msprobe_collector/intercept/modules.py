@@ -22,7 +22,6 @@ from msprobe_collector.record.session import Session
 from msprobe_collector.record.uncompiled import is_compiled, uncompiled_name
 from msprobe_collector.unseen import unseen
 
-
 Named: TypeAlias = "tuple[str, str, nn.Module]"  # stem, path and the module itself
 
 

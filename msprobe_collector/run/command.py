@@ -18,6 +18,7 @@ from msprobe_collector.errors import CollectorError
 from msprobe_collector.run.notes import Note, read_notes
 from msprobe_collector.run.options import (
     EXIT_CANNOT_RUN,
+    EXIT_DEPARTS,
     EXIT_NOT_FOUND,
     EXIT_STOPPED,
     EXIT_USAGE,
@@ -61,7 +62,11 @@ def run_recorded(request: Request, said: IO[str] | None = None) -> int:
         notes = list(read_notes(folder))
     for sentence in told(notes, request):
         print(f"{PROGRAM}: {sentence}", file=said or sys.stderr)
-    return EXIT_STOPPED if not status and any(note.stopped for note in notes) else status
+    if status:
+        return status
+    if any(note.departing for note in notes):
+        return EXIT_DEPARTS
+    return EXIT_STOPPED if any(note.stopped for note in notes) else 0
 
 
 def environment(settings: Path, seed: int | None) -> dict[str, str]:
@@ -110,6 +115,9 @@ def told(notes: Sequence[Note], request: Request) -> Iterator[str]:
             " recorded. A Python that is started with -I, -E or -S, or given a PYTHONPATH of its"
             " own, cannot be followed."
         )
+    elif request.settings.compare_compiled:
+        yield from _compared(notes)
+        return
     elif not training:
         yield (
             f"Nothing was recorded: {len(notes)} processes imported torch, and none called a module"
@@ -130,6 +138,19 @@ def told(notes: Sequence[Note], request: Request) -> Iterator[str]:
     if any(note.stopped for note in notes):
         last = request.settings.last_step
         yield f"The training was ended behind step {last}, as --stop-after says."
+
+
+def _compared(notes: Sequence[Note]) -> Iterator[str]:
+    """What came of ``--compare-compiled``; ranks that say the same speak once."""
+    yield from dict.fromkeys(sentence for note in notes for sentence in note.departing)
+    regions = sum(note.regions for note in notes)
+    departing = sum(len(note.departing) for note in notes)
+    if regions:
+        what = f"{regions} compiled {_plural('region', regions)}"
+        does = "departs" if departing < 2 else "depart"
+        yield f"{departing or 'None'} of {what} {does} from eager."
+    else:
+        yield "Nothing was compiled by torch.compile, so nothing was compared."
 
 
 def _plural(word: str, count: int) -> str:

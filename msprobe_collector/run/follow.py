@@ -24,6 +24,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from msprobe_collector.compiled.checker import CompiledChecker
 from msprobe_collector.compiled.inside import look_inside
 from msprobe_collector.config.settings import read_file
 from msprobe_collector.debugger import PrecisionDebugger
@@ -54,15 +55,31 @@ def follow_as_told(path: str) -> None:
     def make() -> PrecisionDebugger:
         return PrecisionDebugger(folder / CONFIG, estimate=settings.estimate)
 
+    if settings.seed is not None:
+        seed_all(settings.seed, settings.deterministic)
+    if settings.compare_compiled:
+        _compare_compiled(folder)
+        return
     config = read_file(folder / CONFIG)
     if config.get("inside_compiled"):
         look_inside()  # before anything is compiled
     trace: Callable[[], Trace] | None = None
     if settings.trace:
         trace = partial(Trace, Path(config["dump_path"]))
-    if settings.seed is not None:
-        seed_all(settings.seed, settings.deterministic)
     Follower(make, settings, folder, trace).install()
+
+
+def _compare_compiled(folder: Path) -> None:
+    note = Note.of_process()
+
+    def tell(sentence: str | None) -> None:
+        note.regions += 1
+        if sentence is not None:
+            note.departing.append(sentence)
+        note.write(folder)
+
+    note.write(folder)
+    CompiledChecker(tell).install()
 
 
 def record_training(
@@ -110,7 +127,7 @@ class Follower:
         self._trace: Trace | None = None
         self._settings = settings or Settings()
         self._folder = folder
-        self._note = Note(" ".join(sys.argv)[:200] or sys.executable)
+        self._note = Note.of_process()
         self._cycle = Cycle()
         self._models: list[nn.Module] = []
         self._debugger: PrecisionDebugger | None = None

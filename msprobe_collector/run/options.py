@@ -24,6 +24,7 @@ PROGRAM = "msprobe-run"
 EXIT_CANNOT_RUN = 1
 EXIT_USAGE = 2
 EXIT_STOPPED = 90  # by --stop-after
+EXIT_DEPARTS = 91  # by --compare-compiled
 EXIT_NOT_FOUND = 127
 _HIGHEST_SEED = 2**32 - 1
 _DUMP = "msprobe_dump"
@@ -33,6 +34,7 @@ exit status:
   that of the command; besides
   {EXIT_USAGE}    wrong usage, nothing was started
   {EXIT_STOPPED}   --stop-after ended the training, the steps are recorded
+  {EXIT_DEPARTS}   --compare-compiled found a region that departs from eager
   {EXIT_NOT_FOUND}  the command cannot be started
 """
 
@@ -71,6 +73,11 @@ def parser() -> argparse.ArgumentParser:
     add("--stop-after", action="store_true", help="end the training behind the last step")
     add("--estimate", action="store_true", help="write nothing, say how much it would be")
     add("--inside-compiled", action="store_true", help="run compiled regions call by call")
+    add(
+        "--compare-compiled",
+        action="store_true",
+        help="record nothing, say which compiled regions depart from eager",
+    )
     add("--plan", metavar="FILE", help="record what a plan of msprobe-bisect asks")
     add("--trace", action="store_true", help="one line for each step instead of its calls")
     add("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="behind --")
@@ -106,6 +113,7 @@ def request_of(options: argparse.Namespace) -> Request:
         deterministic=options.deterministic,
         stop_after=options.stop_after or bool(plan),
         estimate=options.estimate,
+        compare_compiled=options.compare_compiled,
         trace=options.trace or bool(plan.get("trace")),
     )
     return Request(command, {**config, "dump_path": str(checked.dump_path.absolute())}, settings)

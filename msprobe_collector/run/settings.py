@@ -23,6 +23,7 @@ class Settings:
     deterministic: bool = False
     stop_after: bool = False  # end the training behind the last step to record
     estimate: bool = False
+    compare_compiled: bool = False  # hold compiled regions against eager instead of a dump
     trace: bool = False  # one line for each step instead of a dump
 
     def write(self, folder: Path, config: Mapping[str, Any]) -> Path:

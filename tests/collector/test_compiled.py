@@ -24,6 +24,7 @@ class Block(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(8)
         self.fc = nn.Linear(8, 8)
+        self.scale: torch.Tensor
         self.register_buffer("scale", torch.full((8,), 1.5))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
