@@ -27,6 +27,7 @@ from msprobe_collector.record.saved import SavedValues
 from msprobe_collector.record.session import Session
 from msprobe_collector.report import speak_up
 from msprobe_collector.steps import Debugger
+from msprobe_collector.watch.watch import Watch
 
 _log = logging.getLogger("msprobe_collector")
 
@@ -57,7 +58,12 @@ class PrecisionDebugger(Debugger):
         config = load_config(config_path, task, dump_path, level, step)
         if config.inside_compiled:
             look_inside()
-        session = Session(config, PyTorch(), estimate)
+        self.watched: Watch | None = None
+        if config.watch is not None:
+            self.watched = Watch(config.watch, config.level, PyTorch.name)
+        session = Session(config, PyTorch(self.watched), estimate)
+        if self.watched is not None:
+            session.ledger.watch(self.watched)
         self._interception = Interception(session)
         self._set_up(config, session, self._interception, estimate)
         self._model = model

@@ -86,7 +86,8 @@ PARTS_MAY_IMPORT = {
         "monitor": "config intercept optimizers record",
         "mindspore": "config gradients intercept record write",
         "compiled": "intercept record",
-        "run": "compiled config intercept record write",
+        "watch": "record write",
+        "run": "compiled config intercept record watch write",
     },
     "msprobe_bisect": {},
     "tb_graph_ascend": {

@@ -20,14 +20,13 @@ from msprobe_collector.run.options import (
     EXIT_CANNOT_RUN,
     EXIT_DEPARTS,
     EXIT_NOT_FOUND,
-    EXIT_STOPPED,
     EXIT_USAGE,
     PROGRAM,
     Request,
     parser,
     request_of,
 )
-from msprobe_collector.run.settings import SETTINGS
+from msprobe_collector.run.settings import EXIT_STOPPED, SETTINGS
 
 _START = Path(__file__).parent / "start"  # the folder of sitecustomize.py
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -62,7 +61,7 @@ def run_recorded(request: Request, said: IO[str] | None = None) -> int:
         notes = list(read_notes(folder))
     for sentence in told(notes, request):
         print(f"{PROGRAM}: {sentence}", file=said or sys.stderr)
-    if status:
+    if status and not any(note.stopped and note.watched for note in notes):
         return status
     if any(note.departing for note in notes):
         return EXIT_DEPARTS
@@ -135,7 +134,9 @@ def told(notes: Sequence[Note], request: Request) -> Iterator[str]:
         yield f"{steps} {_plural('step', steps)} of {ranks} {_plural('rank', ranks)}: {where}"
     if recording and not any(note.optimizers for note in recording):
         yield "No optimizer of torch has stepped, so all of it is one step."
-    if any(note.stopped for note in notes):
+    if "watch" in request.config:
+        yield from _watched(notes, request)
+    elif any(note.stopped for note in notes):
         last = request.settings.last_step
         yield f"The training was ended behind step {last}, as --stop-after says."
 
@@ -151,6 +152,19 @@ def _compared(notes: Sequence[Note]) -> Iterator[str]:
         yield f"{departing or 'None'} of {what} {does} from eager."
     else:
         yield "Nothing was compiled by torch.compile, so nothing was compared."
+
+
+def _watched(notes: Sequence[Note], request: Request) -> Iterator[str]:
+    """What came of ``--watch``; where nothing differs, how much was compared."""
+    yield from dict.fromkeys(sentence for note in notes for sentence in note.watched)
+    compared, missing = (sum(getattr(n, key) for n in notes) for key in ("compared", "missing"))
+    unknown = f", {missing:,} others are not in it" if missing else ""
+    dump = request.config["watch"]
+    if any(note.watched for note in notes):
+        folder = Path(request.config["dump_path"])
+        yield f"The calls that differ are saved: {folder.with_name(f'{folder.name}_differs')}"
+    else:
+        yield f"None of {compared:,} calls differs from {dump} by more than rounding{unknown}."
 
 
 def _plural(word: str, count: int) -> str:

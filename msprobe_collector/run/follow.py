@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sys
@@ -36,7 +37,7 @@ from msprobe_collector.run.coordinates import stands_at
 from msprobe_collector.run.cycle import Cycle
 from msprobe_collector.run.notes import Note
 from msprobe_collector.run.outermost import describe_models, is_trained, models_around
-from msprobe_collector.run.settings import CONFIG, Settings
+from msprobe_collector.run.settings import CONFIG, EXIT_STOPPED, Settings
 from msprobe_collector.run.trace import Trace
 from msprobe_collector.seed import seed_all
 from msprobe_collector.signals import pass_on_if_of_signal
@@ -148,6 +149,7 @@ class Follower:
     def install(self) -> None:
         """Follow from here on."""
         self._write_note()
+        atexit.register(self._note_watched, True)  # before the debugger is closed
         self._handles = [
             register_optimizer_step_pre_hook(self._see),
             register_optimizer_step_post_hook(self._after_step),
@@ -163,7 +165,9 @@ class Follower:
             handle.remove()
         self._handles = []
         if self._debugger is not None:
-            self._debugger.close()
+            if self._debugger.watched is None:
+                self._debugger.close()
+            self._note_watched(is_over=True)
             self._debugger = None
         if self._trace is not None:
             self._trace.close()
@@ -316,9 +320,25 @@ class Follower:
         if self._trace is not None:
             self._trace.step()
         self._is_noted = False
-        if self._settings.stop_after and self._step == self._settings.last_step:
+        self._note_watched()
+        is_last = self._step == self._settings.last_step or bool(self._note.watched)
+        if self._settings.stop_after and is_last:
             self._end_training(debugger)
         self._step += 1
+
+    def _note_watched(self, is_over: bool = False) -> None:
+        """Note how the comparison with another run stands; finish it where all ``is_over``."""
+        debugger = self._debugger
+        if debugger is None or debugger.watched is None:
+            return
+        if is_over:
+            debugger.close()
+        watched = debugger.watched
+        before = len(self._note.watched)
+        self._note.compared, self._note.missing = watched.compared, watched.missing
+        self._note.watched = watched.found
+        if is_over or len(watched.found) > before:
+            self._write_note()
 
     def _end_training(self, debugger: PrecisionDebugger) -> None:
         """At once: what the training does when it is left, such as saving, is not wanted."""
@@ -327,10 +347,14 @@ class Follower:
             self._trace.close()
         self._note.stopped = True
         self._write_note()
-        _wait_for_others()
+        status = 0
+        if self._note.watched:
+            status = EXIT_STOPPED  # others may differ nowhere: launchers then end them
+        else:
+            _wait_for_others()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(0)
+        os._exit(status)
 
     def _guarded(self, run: Callable[[], None]) -> None:
         if self._failed:

@@ -10,6 +10,7 @@ from typing import Any
 
 SETTINGS = "MSPROBE_RUN"  # the variable that names the file; start/sitecustomize.py reads it
 FILE = "settings.json"
+EXIT_STOPPED = 90  # by --stop-after
 CONFIG = "config.json"  # beside it: the configuration of the recorder
 
 
