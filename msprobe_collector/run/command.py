@@ -15,6 +15,7 @@ from types import FrameType
 from typing import IO
 
 from msprobe_collector.errors import CollectorError
+from msprobe_collector.report import in_units
 from msprobe_collector.run.notes import Note, read_notes
 from msprobe_collector.run.options import (
     EXIT_CANNOT_RUN,
@@ -127,7 +128,9 @@ def told(notes: Sequence[Note], request: Request) -> Iterator[str]:
         yield "Nothing was recorded: no process reached a step that --steps and --ranks select."
     elif request.settings.trace:
         yield f"Steps of {len(training)} ranks: {request.config['dump_path']}"
-    elif recording and not request.settings.estimate:
+    elif recording and request.settings.estimate:
+        yield _estimated(recording, len(request.config["step"]))
+    elif recording:
         steps = max(note.recorded for note in recording)
         ranks = len({note.rank for note in recording})
         where = ", ".join(dict.fromkeys(note.dump for note in recording))
@@ -139,6 +142,14 @@ def told(notes: Sequence[Note], request: Request) -> Iterator[str]:
     elif any(note.stopped for note in notes):
         last = request.settings.last_step
         yield f"The training was ended behind step {last}, as --stop-after says."
+
+
+def _estimated(notes: Sequence[Note], steps: int) -> str:
+    """What the processes of this machine would write."""
+    records, tensors = (in_units(sum(n.estimated[kind] for n in notes)) for kind in (0, 1))
+    ranks = f"{len(notes)} {_plural('rank', len(notes))} on this machine"
+    rest = f", for each of {steps} steps" if steps > 1 else ""
+    return f"{ranks}: about {records} of records{rest}; with task tensor {tensors} more."
 
 
 def _compared(notes: Sequence[Note]) -> Iterator[str]:

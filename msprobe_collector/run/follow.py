@@ -149,7 +149,7 @@ class Follower:
     def install(self) -> None:
         """Follow from here on."""
         self._write_note()
-        atexit.register(self._note_watched, True)  # before the debugger is closed
+        atexit.register(self._note_what_came, True)  # before the debugger is closed
         self._handles = [
             register_optimizer_step_pre_hook(self._see),
             register_optimizer_step_post_hook(self._after_step),
@@ -165,9 +165,9 @@ class Follower:
             handle.remove()
         self._handles = []
         if self._debugger is not None:
-            if self._debugger.watched is None:
+            self._note_what_came(is_over=True)
+            if Debugger._current is self._debugger:
                 self._debugger.close()
-            self._note_watched(is_over=True)
             self._debugger = None
         if self._trace is not None:
             self._trace.close()
@@ -320,24 +320,26 @@ class Follower:
         if self._trace is not None:
             self._trace.step()
         self._is_noted = False
-        self._note_watched()
+        self._note_what_came()
         is_last = self._step == self._settings.last_step or bool(self._note.watched)
         if self._settings.stop_after and is_last:
             self._end_training(debugger)
         self._step += 1
 
-    def _note_watched(self, is_over: bool = False) -> None:
-        """Note how the comparison with another run stands; finish it where all ``is_over``."""
+    def _note_what_came(self, is_over: bool = False) -> None:
+        """Note how an estimate or a comparison stands; finish it where all ``is_over``."""
         debugger = self._debugger
-        if debugger is None or debugger.watched is None:
+        if debugger is None or not (self._settings.estimate or debugger.watched):
             return
         if is_over:
             debugger.close()
-        watched = debugger.watched
         before = len(self._note.watched)
-        self._note.compared, self._note.missing = watched.compared, watched.missing
-        self._note.watched = watched.found
-        if is_over or len(watched.found) > before:
+        self._note.estimated = debugger.estimated
+        watched = debugger.watched
+        if watched is not None:
+            self._note.compared, self._note.missing = watched.compared, watched.missing
+            self._note.watched = watched.found
+        if is_over or len(self._note.watched) > before:
             self._write_note()
 
     def _end_training(self, debugger: PrecisionDebugger) -> None:

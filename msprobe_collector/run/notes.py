@@ -25,6 +25,7 @@ class Note:
     stopped: bool = False  # by --stop-after
     regions: int = 0  # compiled ones that were compared with eager
     departing: list[str] = field(default_factory=list)  # what is said of those that depart
+    estimated: tuple[int, int] = (0, 0)  # bytes of records and of tensors of a step
     compared: int = 0  # calls, by --watch
     missing: int = 0  # calls that the other dump does not hold
     watched: list[str] = field(default_factory=list)  # what is said of those that differ

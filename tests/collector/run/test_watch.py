@@ -90,14 +90,6 @@ def test_the_first_call_that_differs_is_saved(reference: Path) -> None:
     assert any("train.py" in line for line in dump.stacks[name])
 
 
-def test_what_cannot_be_watched_is_said(tmp_path: Path) -> None:
-    answer = recorded("--watch", "nowhere", "--", "true", folder=tmp_path)
-    assert answer.returncode == 2
-    assert answer.stderr == (
-        "msprobe-run: nowhere holds no step*/rank*/dump.json to compare with.\n"
-    )
-
-
 def test_the_dump_is_that_of_a_training_that_is_not_watched(reference: Path) -> None:
     words = ("-o", "same", "--watch", "sketch", "--", sys.executable, "train.py", "")
     assert recorded(*words, folder=reference).returncode == 0
