@@ -181,6 +181,7 @@ def _whole_training(content: Mapping[str, Any], task: str) -> Config:
         task=task,
         rank=expand_selector(content.get("rank"), "rank"),
         step=expand_selector(content.get("step"), "step"),
+        dump_enable=switched_on(content),
         gradients=parse_gradients(without_nulls(section)) if task == GRADIENTS else None,
         monitor=_monitor(content, task),
     )
@@ -295,9 +296,9 @@ def _flag(content: Mapping[str, Any], key: str) -> bool:
     return value
 
 
-def switched_on(content: Mapping[str, Any]) -> bool | None:
-    """Whether ``dump_enable`` says to record, None without the key."""
-    return None if content.get("dump_enable") is None else _flag(content, "dump_enable")
+def switched_on(content: Mapping[str, Any], key: str = "dump_enable") -> bool | None:
+    """Whether ``key`` says to record, None without it."""
+    return None if content.get(key) is None else _flag(content, key)
 
 
 def _path(value: Any) -> Path:

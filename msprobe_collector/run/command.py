@@ -27,9 +27,10 @@ from msprobe_collector.run.options import (
     parser,
     request_of,
 )
-from msprobe_collector.run.settings import EXIT_STOPPED, SETTINGS
+from msprobe_collector.run.settings import EXIT_STOPPED, SETTINGS, Settings
 
 _START = Path(__file__).parent / "start"  # the folder of sitecustomize.py
+_NAMES = Path(__file__).parent / "names"  # the folder of a package msprobe
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -58,7 +59,7 @@ def run_recorded(request: Request, said: IO[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="msprobe_run_") as name:
         folder = Path(name)
         path = request.settings.write(folder, request.config)
-        status = _run(request.command, environment(path, request.settings.seed), said)
+        status = _run(request.command, environment(path, request.settings), said)
         notes = list(read_notes(folder))
     for sentence in told(notes, request):
         print(f"{PROGRAM}: {sentence}", file=said or sys.stderr)
@@ -69,14 +70,15 @@ def run_recorded(request: Request, said: IO[str] | None = None) -> int:
     return EXIT_STOPPED if any(note.stopped for note in notes) else 0
 
 
-def environment(settings: Path, seed: int | None) -> dict[str, str]:
+def environment(path: Path, settings: Settings) -> dict[str, str]:
     """Of the processes: ours, with the file to follow and the folder that Python starts in."""
     found = dict(os.environ)
+    folders = [_START, *([_NAMES] if settings.as_msprobe else [])]
     behind = found.get("PYTHONPATH", "")
-    found["PYTHONPATH"] = os.pathsep.join([str(_START), *([behind] if behind else [])])
-    found[SETTINGS] = str(settings)
-    if seed is not None:
-        found["PYTHONHASHSEED"] = str(seed)
+    found["PYTHONPATH"] = os.pathsep.join([*map(str, folders), *([behind] if behind else [])])
+    found[SETTINGS] = str(path)
+    if settings.seed is not None:
+        found["PYTHONHASHSEED"] = str(settings.seed)
     return found
 
 
@@ -115,6 +117,8 @@ def told(notes: Sequence[Note], request: Request) -> Iterator[str]:
             " recorded. A Python that is started with -I, -E or -S, or given a PYTHONPATH of its"
             " own, cannot be followed."
         )
+    elif request.settings.as_msprobe:
+        return
     elif request.settings.compare_compiled:
         yield from _compared(notes)
         return

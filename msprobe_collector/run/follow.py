@@ -58,6 +58,9 @@ def follow_as_told(path: str) -> None:
 
     if settings.seed is not None:
         seed_all(settings.seed, settings.deterministic)
+    if settings.as_msprobe:
+        Note.of_process().write(folder)
+        return  # the script records itself
     if settings.compare_compiled:
         _compare_compiled(folder)
         return

@@ -79,6 +79,7 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="record nothing, say which compiled regions depart from eager",
     )
+    add("--as-msprobe", action="store_true", help="let import msprobe find the collector")
     add("--plan", metavar="FILE", help="record what a plan of msprobe-bisect asks")
     add("--watch", metavar="DUMP", help="compare each call with this dump, save what differs")
     add("--trace", action="store_true", help="one line for each step instead of its calls")
@@ -115,6 +116,7 @@ def request_of(options: argparse.Namespace) -> Request:
         deterministic=options.deterministic,
         stop_after=options.stop_after or bool(plan),
         estimate=options.estimate,
+        as_msprobe=options.as_msprobe,
         compare_compiled=options.compare_compiled,
         trace=options.trace or bool(plan.get("trace")),
     )

@@ -24,6 +24,7 @@ class Settings:
     deterministic: bool = False
     stop_after: bool = False  # end the training behind the last step to record
     estimate: bool = False
+    as_msprobe: bool = False  # lend our names to msprobe, and let the script record itself
     compare_compiled: bool = False  # hold compiled regions against eager instead of a dump
     trace: bool = False  # one line for each step instead of a dump
 
