@@ -15,7 +15,7 @@ from msprobe_builder.operators.operator import Kind, Operator
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import CHOSE, Clue, Evidence
 from msprobe_builder.verdict.model.noise import spread_of_edges
-from msprobe_builder.verdict.model.observations import WORST, surprise
+from msprobe_builder.verdict.model.observations import WORST, Observations, surprise
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -25,6 +25,8 @@ Float = NDArray[np.float64]
 _UNKNOWN_MAKER = 0.5
 _BEFORE, _NEAR = 40, 200  # outputs that tell what an unknown one is off by, and how far they lie
 _LONE_NEAR = 60
+_SEVERAL_WEIGHTS, _MOST_WEIGHTS = 8, 0.8  # that tell what a cast does, and their share
+_BEYOND, _FIRM = 1.5, 20.0  # times half a unit that no cast makes, and what one of it weighs
 _LONE_VIEWS = 4  # of one side alone, one of the other
 _SMALL = 50.0  # times shorter than what it is made of a gradient is that cancels
 
@@ -53,6 +55,7 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
     floor = np.where(weight, 0.3, 0.6) * (runs.coarse if runs.is_mixed else runs.fine)[rows]
     told = np.fmax(floor, 2 * base) * spread_of_edges(runs, seen, evidence.expected)[rows]
     score = surprise(seen, rows, told) * np.where(unknown, _UNKNOWN_MAKER, 1.0)
+    score = np.fmax(score, _beyond_a_cast(runs, seen, rows, weight & (made < 0)))
     chosen = runs.discrete[rows]
     score[chosen] = np.where((seen.differs[rows]) & ~(base > 0), CHOSE, 0.0)[chosen]
     for place in np.flatnonzero(score > 1).tolist():
@@ -72,6 +75,23 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
         else:
             yield clue
     yield from _of_parameter_gradients(evidence)
+
+
+def _beyond_a_cast(runs: Runs, seen: Observations, rows: Int, weight: Bool) -> Float:
+    """Scores of weights whose extremes a cast cannot make of the reference's, 0 of others.
+
+    A cast moves an element by half a unit at most. That holds where most weights keep to it: it
+    does not behind steps of two optimizers.
+    """
+    result = np.zeros(len(rows))
+    here = np.flatnonzero(weight & ~runs.discrete[rows])
+    if not runs.is_mixed or len(here) < _SEVERAL_WEIGHTS:
+        return result
+    extremes = np.nan_to_num(np.fmax(*seen.moved[:2, rows[here]]))
+    times = extremes / (runs.coarse[rows[here]] / 2)
+    if float((times <= _BEYOND).mean()) >= _MOST_WEIGHTS:
+        result[here] = np.where(times > _BEYOND, _FIRM * times, 0.0)
+    return result
 
 
 def _makers(runs: Runs, rows: Int, differs: Bool) -> tuple[Int, Int]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.verdict.model.runs import Runs
@@ -95,6 +96,9 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
         )
         one_sign = theirs[_MAX] * theirs[_MIN] > 0
         smallest = np.where(one_sign, np.fmin(np.abs(theirs[_MAX]), np.abs(theirs[_MIN])), 0.0)
+        # Of what no call has made each element is rounded for itself, the smallest one as well.
+        for_itself = one_sign & (runs.maker[rows] < 0) & _is_given(runs, rows)
+        unit[:_MEAN, for_itself] = np.abs(theirs[:_MEAN, for_itself])
         apart = np.abs(own - theirs)
         apart[(own == theirs) | (np.isnan(own) & np.isnan(theirs))] = 0.0
         moved = np.where(apart == 0, 0.0, apart / unit)
@@ -137,6 +141,12 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
     ).any(axis=0)
     result.differs[result.exact > 0] = True
     return result
+
+
+def _is_given(runs: Runs, rows: Int) -> Bool:
+    table = runs.npu.table
+    given = np.isin(table.section[rows], (Section.INPUT, Section.PARAMETERS))
+    return np.asarray(given & ~runs.backward[table.node[rows]])
 
 
 def _are_multiples(own: Float, theirs: Float, rms: Float) -> Bool:
