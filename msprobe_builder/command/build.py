@@ -59,6 +59,9 @@ msprobe-build import OLD.vis.db:
 msprobe-build verify FILE.vis.db:
   say whether a file is whole, and save matches from one that is not
 
+msprobe-build query FILE.vis.db SQL:
+  ask a file in SQL; msprobe-build schema FILE.vis.db says what can be asked
+
 msprobe-build page FILE.vis.db -o page.html:
   write the viewer with its data as one HTML file that opens from disk
 
