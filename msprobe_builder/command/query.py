@@ -34,13 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("database", metavar="FILE.vis.db", type=Path)
     parser.add_argument("sql", metavar="SQL", help="one statement that begins with SELECT or WITH")
     form = parser.add_mutually_exclusive_group()
-    for name, what in (
-        ("table", "for people (default): long texts are cut"),
-        ("csv", "with a line of titles"),
-        ("json", "an array with one object a row"),
-    ):
+    for name in ("table", "csv", "json"):
         form.add_argument(
-            f"--{name}", action="store_const", const=name, dest="form", default="table", help=what
+            f"--{name}",
+            action="store_const",
+            const=name,
+            dest="form",
+            default="table",
+            help=f"print {name}; a table, in which long texts are cut, when left out",
         )
     parser.add_argument(
         "--rows",

@@ -21,7 +21,7 @@ SCALED = "Tensor.__mul__.19.forward"  # the first that has the wrong scale
 
 
 def is_first_wrong(rows: list[Row]) -> bool:
-    return rows[0]["name"] == SCALED
+    return bool(rows[0]["name"] == SCALED)
 
 
 def names_the_line(rows: list[Row]) -> bool:
