@@ -104,7 +104,10 @@ def test_packages_stay_apart_within_one_framework(mapping: Path) -> None:
 def test_unused_rules_are_reported_with_line_and_cause(mapping: Path) -> None:
     rules = "Net:\n  fc: fc\n  gone: away\n\nNett:\n  fc: dense\n"
     assert found(mapped(mapping, rules, chain("net"), chain("net"))) == [
-        ("mapping_rule_unused", "line 3: no module of class 'Net' has 'gone' below it on the debug side."),
+        (
+            "mapping_rule_unused",
+            "line 3: no module of class 'Net' has 'gone' below it on the debug side.",
+        ),
         (
             "mapping_rule_unused",
             "line 6: the debug side has no module of class 'Nett' (the nearest is 'Net').",
