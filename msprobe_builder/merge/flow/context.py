@@ -112,6 +112,8 @@ class _Tokens(Knowledge):
             return UNKNOWN.because(OWN_COUNT)
         if self.ranks.agree[row] and not self.ranks.is_missing(row):
             return REPLICA.because(fact("reason.other_tokens_agree"))
+        if self.ranks.is_missing_somewhere(row):
+            return UNKNOWN.because(fact("reason.not_recorded"))
         shape = self.ranks.shape(row)
         if self.of_experts and self.ranks.is_whole_number(row):
             return UNKNOWN  # numbers of tokens, of which each rank has its part

@@ -38,6 +38,15 @@ def distances(own: Float, shown: Float) -> Float:
     return result
 
 
+def recorded_by_all(stack: Float, missing: NDArray[np.int8]) -> Float:
+    """Statistics of shape (members, 4, n), NaN for all where one member did not record them.
+
+    ``missing`` has by row a bit for each statistic that some member lacks.
+    """
+    lacking = missing >> np.arange(4, dtype=missing.dtype)[:, None] & 1 > 0
+    return np.where(lacking, np.nan, stack)
+
+
 def apart(
     parts: Float,
     ranks: Sequence[int],

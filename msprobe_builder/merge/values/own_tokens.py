@@ -48,7 +48,7 @@ def with_common_mean(side: Side, other: Side, texts: Texts) -> Side:
     summed, node = _own_mean(side, other, texts)
     given = None if node is None else _given_back(side, node)
     other_given = None if given is None else _given_back(other, side.tree.names[node or 0])
-    if summed is not None and _works_in_backward(other):
+    if summed is not None and works_in_backward(other):
         return side
     if given is None or other_given is None or not isclose(given, other_given, rel_tol=_SAME):
         return side
@@ -65,7 +65,7 @@ def with_common_mean(side: Side, other: Side, texts: Texts) -> Side:
     statistics[:, rows] /= parts
     recipes = dict(provenance.recipes)
     for row, count in zip(rows, parts.tolist(), strict=True):
-        recipes[row] = _with_reason(recipes.get(row, ()), fact("reason.own_mean", count=count))
+        recipes[row] = with_reason(recipes.get(row, ()), fact("reason.own_mean", count=count))
     return replace(
         side,
         table=replace(table, statistics=statistics),
@@ -78,7 +78,7 @@ def _takes_a_mean(operator: Operator) -> bool:
     return operator.name == "mean" or "own_mean" in operator.traits
 
 
-def _with_reason(recipe: Facts, more: Fact) -> Facts:
+def with_reason(recipe: Facts, more: Fact) -> Facts:
     """A recipe with one more reason for what was done last; what was done before stands behind."""
     codes = [one.code for one in recipe]
     if "recipe.because" in codes:
@@ -89,7 +89,7 @@ def _with_reason(recipe: Facts, more: Fact) -> Facts:
     return (*recipe[:place], because([more]), *recipe[place:])
 
 
-def _works_in_backward(side: Side) -> bool:
+def works_in_backward(side: Side) -> bool:
     """Whether calls stand in the backward pass of a module that are not made anew there."""
     tree = side.tree
     return any(
