@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import Kind
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.shapes import parse_shape
 from msprobe_builder.facts.fact import fact
@@ -28,21 +28,25 @@ from msprobe_builder.merge.flow.knowledge import Knowledge
 from msprobe_builder.merge.flow.share import LOCAL, REPLICA, UNKNOWN, Share, State
 
 
-def words_shape(tree: Tree, table: ParameterTable, texts: Texts) -> tuple[int, ...]:
-    """Sizes of the words that enter the first module, none where something else does."""
+def entering_shape(tree: Tree, table: ParameterTable, texts: Texts) -> tuple[int, ...]:
+    """Sizes of the words that enter the first module, of what else enters it without words."""
     words = {number for number, text in enumerate(texts.values) if "int" in text.lower()}
+    first: tuple[int, ...] = ()
     for row in np.flatnonzero((table.section == Section.INPUT) & table.is_tensor).tolist():
-        shape = parse_shape(texts, int(table.shape_id[row]))
-        is_module = tree.parsed[int(table.node[row])].kind is Kind.MODULE
-        if is_module and 0 < len(shape) <= 2 and int(table.dtype_id[row]) in words:
-            return tuple(shape)
-    return ()
+        name = tree.parsed[int(table.node[row])]
+        if name.kind is not Kind.MODULE or name.direction is not Direction.FORWARD:
+            continue
+        shape = tuple(parse_shape(texts, int(table.shape_id[row])))
+        if 0 < len(shape) <= 2 and int(table.dtype_id[row]) in words:
+            return shape
+        first = first or shape
+    return first
 
 
-def sequence_length(own: Sequence[int], whole: Sequence[int], parts: int) -> int | None:
-    """How many tokens of each text a rank has, by the sizes of its words.
+def part_length(own: Sequence[int], whole: Sequence[int], parts: int) -> int | None:
+    """How much of each sequence a rank has, or of a batch, by the sizes of what enters it.
 
-    Where the other side has ``whole`` sequences, what is as many times as long there as there are
+    Where the other side has ``whole`` ones, what is as many times as long there as there are
     ``parts`` tells; else texts stand in rows, as they do most often.
     """
     if len(own) == len(whole):
@@ -50,7 +54,7 @@ def sequence_length(own: Sequence[int], whole: Sequence[int], parts: int) -> int
         rest = [place for place, size in enumerate(own) if size == whole[place]]
         if len(cut) == 1 and len(cut) + len(rest) == len(own):
             return own[cut[0]]
-    return own[-1] if own else None
+    return own[-1] if 0 < len(own) <= 2 else None
 
 
 def sequence_orders(parts: int) -> tuple[Order, ...]:

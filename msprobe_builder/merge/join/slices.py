@@ -255,7 +255,7 @@ def _combined(
             ),
             shares=said[0].shares | result.provenance.shares,
             factors=dict(ChainMap(*(one.factors for one in [result.provenance, *said]))),
-            handed=_handed(tables, states),
+            singles=_singles(tables, states),
         ),
         ranks,
         (*(d for p in parts for d in p.drifted), *drifted),
@@ -263,12 +263,14 @@ def _combined(
     )
 
 
-def _handed(tables: Sequence[ParameterTable], states: Sequence[State]) -> dict[int, float]:
-    """Single numbers on which all slices agree, where the whole has another or none."""
+def _singles(
+    tables: Sequence[ParameterTable], states: Sequence[State]
+) -> dict[int, tuple[float, ...]]:
+    """The single numbers of the slices where each has its own, of which no whole is made."""
     values = np.array([table.statistics[0] for table in tables])
-    alike = (tables[0].numel == 1) & np.isfinite(values[0]) & (values == values[0]).all(axis=0)
-    rows = np.flatnonzero(alike & tables[0].is_tensor).tolist()
-    return {row: float(values[0, row]) for row in rows if states[row].share is Share.LOCAL}
+    is_single = (tables[0].numel == 1) & np.isfinite(values).all(axis=0) & tables[0].is_tensor
+    rows = np.flatnonzero(is_single).tolist()
+    return {row: tuple(values[:, row].tolist()) for row in rows if states[row].share is Share.LOCAL}
 
 
 def _in_whole(

@@ -192,8 +192,8 @@ def _factors(
     differ = (stack != stack[0]).any(axis=0) & (first.section == Section.INPUT)
     found = {}
     for row in np.flatnonzero(differ).tolist():
-        kind = int(first.type_id[row])
-        if not first.is_tensor[row] and (kind < 0 or values[kind] != "float"):
+        kinds = {values[int(table.type_id[row])] for table in tables if table.type_id[row] >= 0}
+        if not first.is_tensor[row] and "float" not in kinds:
             continue
         own = [values[one] if one >= 0 else "None" for one in stack[:, row].tolist()]
         of_value: dict[str, list[int]] = {}

@@ -46,6 +46,9 @@ def with_common_mean(side: Side, other: Side, texts: Texts) -> Side:
     if other.provenance is not None and other.provenance.slices:
         return side
     summed, node = _own_mean(side, other, texts)
+    if node is not None:
+        side = _with_losses(side, summed, node)
+        provenance = side.provenance
     given = None if node is None else _given_back(side, node)
     other_given = None if given is None else _given_back(other, side.tree.names[node or 0])
     if summed is not None and works_in_backward(other):
@@ -171,9 +174,7 @@ def _counted(side: Side, call: int | str, texts: Texts) -> float | None:
             return None
     if table.numel[given[1]] != 1:
         return None
-    handed = {} if side.provenance is None else side.provenance.handed
-    value = float(table.statistics[0, given[1]])
-    return value if np.isfinite(value) else handed.get(int(given[1]))
+    return _common(side, int(given[1]))
 
 
 def _given_back(side: Side, call: int | str) -> float | None:
@@ -189,9 +190,47 @@ def _given_back(side: Side, call: int | str) -> float | None:
     given = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
     if len(given) != 1 or table.numel[given[0]] != 1:
         return None
-    handed = {} if side.provenance is None else side.provenance.handed
-    value = float(table.statistics[0, given[0]])
-    return value if np.isfinite(value) else handed.get(int(given[0]))
+    return _common(side, int(given[0]))
+
+
+def _common(side: Side, row: int) -> float | None:
+    """A single number, if all ranks have it alike."""
+    value = float(side.table.statistics[0, row])
+    singles = {} if side.provenance is None else side.provenance.singles
+    own = {*singles.get(row, ())}
+    return value if np.isfinite(value) else own.pop() if len(own) == 1 else None
+
+
+def _with_losses(side: Side, summed: int | None, node: int) -> Side:
+    """The side with the sum and the mean over the tokens of all ranks, which have equally many.
+
+    Wherever the ranks have the same numbers once more, they were handed on.
+    """
+    assert side.provenance is not None
+    table, provenance = side.table, side.provenance
+    statistics, missing = table.statistics.copy(), table.missing.copy()
+    recipes, unknown = dict(provenance.recipes), dict(provenance.unknown)
+    for call, whole, code in (
+        (node, np.mean, "recipe.mean_of_ranks"),
+        (summed, np.sum, "recipe.sum_of_ranks"),
+    ):
+        made = [
+            provenance.singles[row]
+            for row in provenance.singles
+            if table.node[row] == call and table.section[row] == Section.OUTPUT
+        ]
+        for row, own in provenance.singles.items():
+            if made and own == made[0] and table.node[row] >= call:
+                value = float(whole(own))
+                statistics[:, row] = value, value, value, abs(value)
+                missing[row] = 0
+                recipes[row] = (fact(code, parts=list(own), whole=value),)
+                unknown.pop(row, None)
+    return replace(
+        side,
+        table=replace(table, statistics=statistics, missing=missing),
+        provenance=replace(provenance, recipes=recipes, unknown=unknown),
+    )
 
 
 def _is_summed(table: ParameterTable, rows: NDArray[np.int64], texts: Texts) -> bool:
