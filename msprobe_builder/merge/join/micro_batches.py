@@ -82,6 +82,7 @@ def sort_top(tree: Tree, stage: int, numbering: LayerNumbering, passes: Passes) 
         _add(result, tree, top, (Round(FINAL, 0), Piece(0, stage)))
         return result
     where = [_round_of(tree.parsed[top[place]], stage, numbering, passes) for place in modules]
+    last_of = {piece: number for number, (_, piece) in enumerate(where)}
     head = _stems(tree, _without_peers(tree, top[: modules[0]]))
     _add(result, tree, top[: modules[0]], where[0])
     for number, place in enumerate(modules):
@@ -102,6 +103,11 @@ def sort_top(tree: Tree, stage: int, numbering: LayerNumbering, passes: Passes) 
             cut = _end_of_backward(tree, run, result, where[number], following)
             while cut and tree.parsed[run[cut - 1]].stem == _SEED:
                 cut -= 1
+            if where[number][0].backward and number == last_of[where[number][1]]:
+                # The schedule is through with a chunk, and goes on with another.
+                end = _first_of(tree, run[:cut], Direction.BACKWARD, from_end=True)
+                _add(result, tree, run[end:cut], (Round(FINAL, 0), Piece(0, stage)))
+                run, cut = [*run[:end], *run[cut:]], end
         else:
             cut = _head_of_next(tree, run, head)
         _add(result, tree, run[:cut], where[number])

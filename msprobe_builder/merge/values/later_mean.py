@@ -1,9 +1,9 @@
-"""Gradients that a schedule divides by the number of micro-batches behind its last backward pass.
+"""Gradients that a schedule divides by the number of micro-batches behind its backward passes.
 
 A single rank mostly divides the loss instead, before each backward pass. Up to the division every
 gradient of the schedule is then as many times that of the other run. For the comparison they are
-divided, and the recipe says so. Three things are proven first: each parameter is divided by one
-number behind the last backward pass; the other side divides each loss by this number right before
+divided, and the recipe says so. Three things are proven first: each gradient is divided in place,
+once, by one number; the other side divides each loss by this number right before
 it goes back, and this side does not; and most gradients are that many times the other side's.
 """
 
@@ -19,9 +19,11 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import fact
+from msprobe_builder.graph.part import Part, outermost
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.values.own_tokens import with_reason, works_in_backward
 from msprobe_builder.operators.questions import one_of
+from msprobe_builder.operators.table import is_in_place
 
 Int = NDArray[np.int64]
 _NEAR = 1e-2
@@ -45,13 +47,12 @@ def with_mean_of_passes(side: Side, other: Side, texts: Texts) -> Side:
     if not _is_times(side, other, count):
         return side
     table, calls = side.table, side.tree.calls
-    first = int(np.argmax(calls.direction == Direction.BACKWARD))
     of_loss = (calls.direction == Direction.BACKWARD)[table.node]
     of_loss |= table.section == Section.PARAMETERS_GRAD
     # What a backward pass begins with is made in the form of the loss.
-    of_loss |= (calls.are(_seeds))[table.node] & (table.section == Section.INPUT)
-    of_loss &= table.is_tensor & ~np.isnan(table.statistics).all(axis=0)
-    rows = np.flatnonzero(of_loss & (table.node >= first - 1))
+    seeds = calls.are(_seeds)[table.node] & (table.section == Section.INPUT)
+    of_loss |= seeds & (table.numel == 1) & (table.requires_grad != 0)
+    rows = np.flatnonzero(of_loss & table.is_tensor & ~np.isnan(table.statistics).all(axis=0))
     statistics = table.statistics.copy()
     statistics[:, rows] /= count
     recipes = dict(provenance.recipes)
@@ -66,22 +67,19 @@ def with_mean_of_passes(side: Side, other: Side, texts: Texts) -> Side:
 
 
 def _divided_later(side: Side, texts: Texts) -> int | None:
-    """By which number all gradients are divided behind the last backward pass."""
+    """By which number each gradient is divided in place, once, when a stage is through with it."""
     table, calls = side.table, side.tree.calls
-    back = np.flatnonzero(calls.direction == Direction.BACKWARD)
-    if not len(back):
-        return None
-    nodes = np.flatnonzero(calls.are(_divides) & calls.is_forward_call)
+    is_outside = outermost(Part(side.tree, table))
+    writes = calls.of_stems(is_in_place) == 1
     shapes: Counter[int] = Counter()
     counts = set()
-    for node in nodes[nodes > int(back[-1])].tolist():
-        given, count = _quotient(side, node, texts)
-        if count is not None and given is not None:
+    for node in np.flatnonzero(calls.are(_divides) & calls.is_forward_call & writes & is_outside):
+        given, count = _quotient(side, int(node), texts)
+        if count is not None and given is not None and table.requires_grad[given] != 1:
             shapes[int(table.shape_id[given])] += 1
             counts.add(count)
-    own = _gradients(side)
-    missing = Counter(int(table.shape_id[row]) for row in own.values()) - shapes
-    return counts.pop() if len(counts) == 1 and own and not missing else None
+    own = Counter(int(table.shape_id[row]) for row in _gradients(side).values())
+    return counts.pop() if len(counts) == 1 and own == shapes else None
 
 
 def _divided_losses(side: Side, texts: Texts) -> set[int]:
