@@ -117,6 +117,7 @@ def read_dump(
         for name, read in reader:
             written = isinstance(read, Written)
             data = read.alike.record if written else read
+            name = _of_later_pass(name, records)
             if not isinstance(data, dict) or name in records or name == ROOT:
                 malformed.append(name)
                 continue
@@ -173,6 +174,21 @@ def _file_reader(path: Path, by_argument: bool) -> DumpReader:
     except OSError:  # which the reader says in its own words
         is_large = False
     return DumpReader(path, by_example=is_large and not by_argument)
+
+
+def _of_later_pass(name: str, records: Mapping[str, int]) -> str:
+    """The name of a gradient, with the next number if one of a pass before has it already.
+
+    Schedules that put off gradients of weights bring those of several passes at once, and
+    recorders number them all alike.
+    """
+    gradients = parse_gradients(name) if name in records else None
+    if gradients is None or gradients[1] is None:
+        return name
+    stem, number = gradients
+    while f"{stem}.parameters_grad.{number}" in records:
+        number += 1
+    return f"{stem}.parameters_grad.{number}"
 
 
 def _lacking(directory: Path, *, flat: bool) -> tuple[Callable[[Path], Path], ...]:

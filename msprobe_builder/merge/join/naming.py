@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msprobe_builder.dump.names import Direction, Kind, Name, parse_gradients
 from msprobe_builder.merge.join.stages import MergedNode
@@ -68,14 +68,38 @@ def _number_modules(
         recorded = stages[own.stage].tree.parsed[own.node].call
         call = number.get((stem, own.stage, recorded), names[index].call)
         names[index] = names[index]._replace(call=call)
+    _number_gradients(names, nodes, number)
+
+
+def _number_gradients(
+    names: list[Name], nodes: Sequence[MergedNode], number: Mapping[tuple[str, int, int], int]
+) -> None:
+    """Number gradients of parameters by the last call of their pass; that of all has no number.
+
+    The first of a stage is of its first pass, however late a schedule came to it. ``number`` has
+    by stem, stage and recorded call the new one.
+    """
+    recorded: dict[tuple[str, int], list[int]] = {}  # calls of a stage
+    for stem, stage, call in number:
+        recorded.setdefault((stem, stage), []).append(call)
+    shown: dict[tuple[str, int], list[int]] = {}  # numbers of its gradients
+    found: list[tuple[int, str, int]] = []
     for index in _modules(names, Direction.NONE):
         gradients = parse_gradients(names[index].stem)
-        if gradients and gradients[1] is not None:  # each has its own; the last is that of all
-            stem, recorded = gradients
-            call = max(
-                number.get((stem, own.stage, recorded), recorded) for own in nodes[index].calls
-            )
-            names[index] = names[index]._replace(stem=f"{stem}.parameters_grad.{call}")
+        if gradients and gradients[1] is not None:
+            found.append((index, *gradients))
+            for stage in {own.stage for own in nodes[index].calls}:
+                shown.setdefault((gradients[0], stage), []).append(gradients[1])
+
+    def renumbered(stem: str, stage: int, own: int) -> int:
+        calls, passes = sorted(recorded.get((stem, stage), ())), sorted(shown[stem, stage])
+        count, rest = divmod(len(calls), len(passes) + 1)
+        call = own if rest or not count else calls[(passes.index(own) + 1) * count - 1]
+        return number.get((stem, stage, call), call)
+
+    for index, stem, own in found:
+        call = max(renumbered(stem, one.stage, own) for one in nodes[index].calls)
+        names[index] = names[index]._replace(stem=f"{stem}.parameters_grad.{call}")
 
 
 def _modules(names: Sequence[Name], *directions: Direction) -> list[int]:
