@@ -114,7 +114,9 @@ class _Join:
         return MergedModel(top_nodes, aside)
 
     def _in_flow_order(self, pieces: dict[Piece, list[int]], own_round: Round) -> list[list[Call]]:
-        order = sorted(pieces, reverse=bool(own_round.backward))
+        order = self._numbering.in_flow_order(pieces)
+        if own_round.backward:
+            order.reverse()
         return [[Call(piece.stage, node) for node in pieces[piece]] for piece in order]
 
     def _join(self, sequences: Sequence[Sequence[Call]]) -> list[MergedNode]:

@@ -76,8 +76,10 @@ def cause(finding: Finding, plan: Plan) -> str | None:
 def compared(folder: Path, name: str) -> list[Agreement]:
     way = WAYS[name]
     npu, bench = (folder / name / one / "dump" / "step0" for one in ("right", "whole"))
-    layouts = parse_layout(way.plan.layout, name), parse_layout(way.whole.layout, name)
-    return compare_dumps(npu, bench, *layouts)
+    layout, whole = parse_layout(way.plan.layout, name), parse_layout(way.whole.layout, name)
+    if way.whole.joined > 1:
+        layout = layout.joined_along_batch()
+    return compare_dumps(npu, bench, layout, whole)
 
 
 def main(folder: Path, names: list[str]) -> None:
