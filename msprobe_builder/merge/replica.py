@@ -11,7 +11,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.source import Source
 from msprobe_builder.dump.task import Task, task_of
 from msprobe_builder.graph.side import Side
-from msprobe_builder.merge.flow.context import entering_shape, part_length
+from msprobe_builder.merge.flow.context import Slicing, entering_shape, slicing
 from msprobe_builder.merge.flow.experts import number_experts, without_experts
 from msprobe_builder.merge.join.assemble import assemble
 from msprobe_builder.merge.join.slices import Slice, merge_slices
@@ -41,7 +41,7 @@ def read_replica(
     """
     stages: list[StageGraph] = []
     diagnostics: list[Diagnostic] = []
-    length: int | None = None
+    own: Slicing | None = None
     task: Task | None = None
     for number in range(source.layout.pp):
         begin_stage(number)
@@ -56,8 +56,8 @@ def read_replica(
                 diagnostics += found
         first = slices[0].graph
         entering = entering_shape(first.tree, first.table, texts)
-        length = part_length(entering, source.words, source.layout.cp) or length
-        merged, found = merge_slices(slices, length, texts)
+        own = slicing(entering, source.words, source.layout.cp) or own
+        merged, found = merge_slices(slices, own, texts)
         diagnostics += found
         stages.append(merged)
     layout = source.layout

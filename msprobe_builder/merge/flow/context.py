@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,18 +44,25 @@ def entering_shape(tree: Tree, table: ParameterTable, texts: Texts) -> tuple[int
     return first
 
 
-def part_length(own: Sequence[int], whole: Sequence[int], parts: int) -> int | None:
-    """How much of each sequence a rank has, or of a batch, by the sizes of what enters it.
+class Slicing(NamedTuple):
+    """How much of each sequence a rank has, or of a batch, and the other sizes of what enters."""
 
-    Where the other side has ``whole`` ones, what is as many times as long there as there are
+    length: int
+    rest: tuple[int, ...] = ()
+
+
+def slicing(own: Sequence[int], whole: Sequence[int], parts: int) -> Slicing | None:
+    """What a rank has, by the sizes of what enters it.
+
+    Where the other side has ``whole`` sequences, what is as many times as long there as there are
     ``parts`` tells; else texts stand in rows, as they do most often.
     """
     if len(own) == len(whole):
         cut = [place for place, size in enumerate(own) if size * parts == whole[place]]
-        rest = [place for place, size in enumerate(own) if size == whole[place]]
+        rest = [size for place, size in enumerate(own) if size == whole[place]]
         if len(cut) == 1 and len(cut) + len(rest) == len(own):
-            return own[cut[0]]
-    return own[-1] if 0 < len(own) <= 2 else None
+            return Slicing(own[cut[0]], tuple(rest))
+    return Slicing(own[-1], tuple(own[:-1])) if 0 < len(own) <= 2 else None
 
 
 def sequence_orders(parts: int) -> tuple[Order, ...]:
@@ -73,16 +81,18 @@ def classify_tokens(
     tables: Sequence[ParameterTable],
     texts: Texts,
     group: Sequence[int],
-    length: int | None,
+    own: Slicing | None,
     *,
     of_experts: bool = False,
 ) -> list[State]:
-    """The state of every row; ``length`` counts the tokens of a sequence that a rank has.
+    """The state of every row; ``own`` tells how much of each sequence a rank has.
 
     Experts get any number of tokens from each rank, which stand in dimension 0.
     """
     known = _Tokens(tree, tables, texts, group)
-    known.length, known.of_experts = length, of_experts
+    known.of_experts = of_experts
+    if own is not None:
+        known.length, known.rest = own
     enter, leave = partial(_enter, of_experts=of_experts), partial(_leave, of_experts=of_experts)
     return follow(known, enter, leave)
 
@@ -95,6 +105,7 @@ _EXCHANGED_BACK = fact("reason.exchanged_back")
 
 class _Tokens(Knowledge):
     length: int | None = None
+    rest: tuple[int, ...] = ()
     of_experts = False
     _has_exchanged = False
 
@@ -134,7 +145,8 @@ class _Tokens(Knowledge):
         if self.length is None or len(shape) != 1 or not self.ranks.is_whole_number(row):
             return False
         # The group may hold tensor-parallel ranks, which share one part.
-        is_of_all = shape[0] in (self.length * len(self.group), self.length * self.ranks.count)
+        all_lengths = self.length * len(self.group), self.length * self.ranks.count
+        is_of_all = shape[0] in (*all_lengths, *self.rest)
         return shape[0] % self.length == 0 and not is_of_all and self.ranks.is_counting(row)
 
     def _sequence_cut(self, shape: list[int]) -> Cut | None:
