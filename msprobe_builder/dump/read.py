@@ -182,10 +182,9 @@ def _of_later_pass(name: str, records: Mapping[str, int]) -> str:
     Schedules that put off gradients of weights bring those of several passes at once, and
     recorders number them all alike.
     """
-    gradients = parse_gradients(name) if name in records else None
-    if gradients is None or gradients[1] is None:
+    stem, number = (parse_gradients(name) if name in records else None) or ("", None)
+    if number is None:
         return name
-    stem, number = gradients
     while f"{stem}.parameters_grad.{number}" in records:
         number += 1
     return f"{stem}.parameters_grad.{number}"

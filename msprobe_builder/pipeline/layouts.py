@@ -59,8 +59,8 @@ def _joined_along_batch(
             f"and {names[1 - many]} {trees[1 - many].root} one that takes in {[*whole]}: that is "
             "not the same batch; record both with the same samples."
         )
-    sizes = {"count": count, "own": str([*own]), "whole": str([*whole])}
-    said = Diagnostic("info", "joined_along_batch", fact("note.joined_along_batch", **sizes))
+    told = fact("note.joined_along_batch", count=count, own=str([*own]), whole=str([*whole]))
+    said = Diagnostic("info", "joined_along_batch", told)
     joined = layouts[many].joined_along_batch()
     return (joined, layouts[1]) if many == 0 else (layouts[0], joined), [said.at(side=many)]
 

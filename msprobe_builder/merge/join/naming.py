@@ -86,10 +86,11 @@ def _number_gradients(
     found: list[tuple[int, str, int]] = []
     for index in _modules(names, Direction.NONE):
         gradients = parse_gradients(names[index].stem)
-        if gradients and gradients[1] is not None:
-            found.append((index, *gradients))
-            for stage in {own.stage for own in nodes[index].calls}:
-                shown.setdefault((gradients[0], stage), []).append(gradients[1])
+        stem, own = gradients or ("", None)
+        if own is not None:
+            found.append((index, stem, own))
+            for stage in {one.stage for one in nodes[index].calls}:
+                shown.setdefault((stem, stage), []).append(own)
 
     def renumbered(stem: str, stage: int, own: int) -> int:
         calls, passes = sorted(recorded.get((stem, stage), ())), sorted(shown[stem, stage])

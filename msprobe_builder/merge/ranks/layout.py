@@ -185,7 +185,8 @@ def parse_layout(value: Any, where: str) -> ParallelLayout:
                 "without quotes."
             )
         sizes[key] = size
-    layout = ParallelLayout(**sizes, order=_parse_order(value.get("order"), sizes, where))
+    order = _parse_order(value.get("order"), sizes, where)
+    layout = ParallelLayout(**sizes, order=order, cuts_batch=False)
     model = prod(layout.size(name) for name in _MODEL)
     if layout.rank_size % model:
         raise UsageError(

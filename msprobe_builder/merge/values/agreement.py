@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,7 @@ def distances(own: Float, shown: Float) -> Float:
     return result
 
 
-def recorded_by_all(stack: Float, missing: NDArray[np.int8]) -> Float:
+def recorded_by_all(stack: Float, missing: NDArray[np.integer[Any]]) -> Float:
     """Statistics of shape (members, 4, n), NaN for all where one member did not record them.
 
     ``missing`` has by row a bit for each statistic that some member lacks.

@@ -27,6 +27,7 @@ from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import Fact, Facts, fact, within
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.flow.operators import operator_of_call
 from msprobe_builder.merge.flow.share import because
@@ -47,8 +48,7 @@ def with_common_mean(side: Side, other: Side, texts: Texts) -> Side:
         return side
     summed, node = _own_mean(side, other, texts)
     if node is not None:
-        side = _with_losses(side, summed, node)
-        provenance = side.provenance
+        side, provenance = _with_losses(side, provenance, summed, node)
     given = None if node is None else _given_back(side, node)
     other_given = None if given is None else _given_back(other, side.tree.names[node or 0])
     if summed is not None and works_in_backward(other):
@@ -201,13 +201,14 @@ def _common(side: Side, row: int) -> float | None:
     return value if np.isfinite(value) else own.pop() if len(own) == 1 else None
 
 
-def _with_losses(side: Side, summed: int | None, node: int) -> Side:
+def _with_losses(
+    side: Side, provenance: Provenance, summed: int | None, node: int
+) -> tuple[Side, Provenance]:
     """The side with the sum and the mean over the tokens of all ranks, which have equally many.
 
     Wherever the ranks have the same numbers once more, they were handed on.
     """
-    assert side.provenance is not None
-    table, provenance = side.table, side.provenance
+    table = side.table
     statistics, missing = table.statistics.copy(), table.missing.copy()
     recipes, unknown = dict(provenance.recipes), dict(provenance.unknown)
     for call, whole, code in (
@@ -226,11 +227,9 @@ def _with_losses(side: Side, summed: int | None, node: int) -> Side:
                 missing[row] = 0
                 recipes[row] = (fact(code, parts=list(own), whole=value),)
                 unknown.pop(row, None)
-    return replace(
-        side,
-        table=replace(table, statistics=statistics, missing=missing),
-        provenance=replace(provenance, recipes=recipes, unknown=unknown),
-    )
+    provenance = replace(provenance, recipes=recipes, unknown=unknown)
+    table = replace(table, statistics=statistics, missing=missing)
+    return replace(side, table=table, provenance=provenance), provenance
 
 
 def _is_summed(table: ParameterTable, rows: NDArray[np.int64], texts: Texts) -> bool:

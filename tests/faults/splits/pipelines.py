@@ -42,7 +42,8 @@ class Part(nn.Module):
         self.table = table if stage == 0 else None
         self.steps = nn.ModuleDict({str(number): steps[number] for number in own})
         is_last = stage == stages - 1
-        self.last, self.scores = (last, scores) if is_last else (None, None)
+        self.last = last if is_last else None
+        self.scores = scores if is_last else None
 
     def forward(self, x: Tensor) -> Tensor:
         x = x if self.table is None else self.table(x)
@@ -67,7 +68,8 @@ def other_epsilon(rank: int, name: str) -> Plant:
 
     def plant(part: Part, own: int) -> None:
         if own == rank and name in dict(part.named_modules()):
-            part.get_submodule(name).eps = 0.01
+            norm: Any = part.get_submodule(name)
+            norm.eps = 0.01
 
     return plant
 

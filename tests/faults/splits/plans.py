@@ -24,8 +24,8 @@ def _way(whole: Plan | None = None, **sizes: object) -> Way:
 
 def _joined(**sizes: object) -> Way:
     """Replicas, and a single one that takes in all their batches as one."""
-    plan = _way(**sizes).plan
-    return Way(plan, plan._replace(dp=1, joined=plan.dp))
+    plan = Plan(**sizes, micro_batches=1)  # type: ignore[arg-type]
+    return Way(plan, plan._replace(dp=1, tp=1, joined=plan.dp))
 
 
 def _piped(schedule: str, **sizes: int) -> Way:
@@ -73,7 +73,7 @@ WAYS = {
     "fsdp_tp2dp2": _native("fsdp_tp", tp=2, dp=2),
     "dp2_one": _joined(dp=2, optimizer="sgd"),
     "dp4_one": _joined(dp=4, style="own"),
-    "dp2_tp2_one": Way(_way(tp=2, dp=2).plan, _way(joined=2).plan),
+    "dp2_tp2_one": _joined(tp=2, dp=2),
     "pipe_1f1b": _piped("1F1B", pp=2),
     "pipe_interleaved": _piped("Interleaved1F1B", pp=2, vpp=2),
     "pipe_zero_bubble": _piped("InterleavedZeroBubble", pp=2, vpp=2),
