@@ -180,10 +180,12 @@ def _resized(known: Knowledge, inputs: list[int], outputs: list[int]) -> bool:
         return False
     given, made = known.ranks.shape(inputs[0]), known.ranks.shape(outputs[0])
     part = scattered(given, made, known.ranks.count)
-    if part is not None and known.state[inputs[0]].share is Share.REPLICA:
-        state = State(Share.SHARD, part).because(fact("reason.scattered"))
-        known.put(outputs[0], state, is_certain=True)
-        return True
+    if part is not None:
+        is_whole = known.state[inputs[0]].share is Share.REPLICA
+        if is_whole:
+            state = State(Share.SHARD, part).because(fact("reason.scattered"))
+            known.put(outputs[0], state, is_certain=True)
+        return is_whole
     part = scattered(made, given, known.ranks.count)
     if part is None:
         return False
