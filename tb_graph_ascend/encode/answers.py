@@ -64,6 +64,8 @@ def encode_file(
     message.alignment = content.meta.get("alignment", "")
     if is_writable:
         message.edits.CopyFrom(encode_edit_state(content.edits))
+    places = content.verdict.places if content.verdict else ()
+    outcomes = {(place.step, place.rank): place.outcome for place in places}
     message.graphs.extend(
         pb.GraphPair(
             step=pair.step,
@@ -79,6 +81,7 @@ def encode_file(
             bench_overflow_counts=pair.bench_overflow_counts,
             automatic=pair.automatic,
             groups=pair.groups,
+            outcome=outcomes.get((pair.step, pair.rank), ""),
         )
         for pair in content.graphs
     )
