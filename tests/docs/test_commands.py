@@ -103,6 +103,13 @@ def is_made(*arguments: str) -> bool:
     return done.returncode == 0
 
 
+def test_a_wheel_is_made_without_the_tools_of_development() -> None:
+    command = ["make", "--dry-run", "--always-make", "wheel"]
+    done = subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True)
+    assert "-m build" in done.stdout
+    assert "[dev]" not in done.stdout
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_shell_command_is_one_we_know_how_to_check(document: str) -> None:
     text = (REPOSITORY / document).read_text(encoding="utf-8")

@@ -220,7 +220,7 @@ def test_nothing_runs_and_nothing_is_loaded(database: Path) -> None:
     assert set(page.tags) <= {*allowed.split(), *inside.split()}
     names = {name for name, _ in page.attributes}
     drawn = "viewbox role aria-label x y rx width height fill stroke stroke-width text-anchor"
-    drawn += " fill-opacity"
+    drawn += " fill-opacity tabindex"
     known = {"lang", "charset", "name", "content", "http-equiv", "class", "style"}
     assert names <= known | set(drawn.split())
     fills = {value for name, value in page.attributes if name == "fill"}
