@@ -42,7 +42,7 @@ from msprobe_builder.verdict.differences.baseline import baseline
 # Called with the name of the stage that begins.
 Report = Callable[[str], None]
 
-_NAMES = ("npu", "bench", "noise")
+_NAMES = ("debug", "reference", "noise")
 
 
 @dataclass(frozen=True)

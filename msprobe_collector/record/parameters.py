@@ -37,9 +37,16 @@ class ParameterGradients:
         self._latest: dict[str, tuple[int, dict[str, Item]]] = {}
         self._backward_number: dict[str, int] = {}
         self._kept: dict[str, int] = {}  # modules that are recorded, and the thread that calls them
+        self._inside: dict[str, dict[str, None]] = {}  # modules that run as one with the one called
 
-    def watch(self, stem: str, module: Any) -> None:
+    def watch(self, stem: str, module: Any, called_with: str = "") -> None:
+        """Follow the gradients of a module's own parameters; see :meth:`keep`.
+
+        ``called_with`` is the stem of the compiled module around it whose calls are its calls.
+        """
         framework = self._framework
+        if called_with not in ("", stem):
+            self._inside.setdefault(called_with, {})[stem] = None
         for name, parameter in framework.own_parameters(module).items():
             known = self._watched.get(stem, {}).get(name)
             if not framework.may_watch(parameter):
@@ -73,11 +80,17 @@ class ParameterGradients:
 
     def keep(self, stem: str) -> None:
         """A call of this module is recorded, so are its parameters."""
-        self._kept[stem] = get_ident()
-        if stem in self._unread:
-            self._unread.discard(stem)
-            for watched in self._watched.get(stem, {}).values():
-                watched.gradient = self._present(watched)
+        for one in (stem, *self._inside.get(stem, ())):
+            self._kept[one] = get_ident()
+            if one in self._unread:
+                self._unread.discard(one)
+                for watched in self._watched.get(one, {}).values():
+                    watched.gradient = self._present(watched)
+
+    def keep_uncalled(self) -> None:
+        """Compiled code runs that is no module: whatever module it holds is recorded."""
+        for stem in list(self._watched.keys() - self._kept.keys()):
+            self.keep(stem)
 
     def _present(self, watched: _Watched) -> tuple[int, int] | None:
         framework = self._framework
@@ -100,7 +113,8 @@ class ParameterGradients:
 
     def note_backward(self, backward_name: str) -> None:
         stem, _, number = backward_name.rpartition(".backward.")
-        self._backward_number[stem] = int(number)
+        for one in (stem, *self._inside.get(stem, ())):
+            self._backward_number[one] = int(number)
 
     def _arrive(self, stem: str, name: str, gradient: Any) -> None:
         if stem in self._kept:
@@ -202,6 +216,7 @@ class ParameterGradients:
             handle.remove()
         self._handles = []
         self._watched = {}
+        self._inside = {}
         self._unread.clear()
         self._seen.clear()
         self._found.clear()

@@ -7,9 +7,11 @@ from collections.abc import Container
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import discrete_types
 from msprobe_builder.graph.part import Part, inputs_of, put_out_by
 from msprobe_builder.operators.operator import Kind
+from msprobe_builder.verdict.model.observations import masked_rows
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -46,7 +48,7 @@ def arranged_by(
             ]
     if found:
         return min(found)[1:]
-    return _lone_choice(runs, node) if is_gross else None
+    return _lone_choice(runs, node) if is_gross and not runs.backward[node] else None
 
 
 def _lone_choice(runs: Runs, node: int) -> tuple[int, int] | None:
@@ -69,6 +71,13 @@ def _arranges(part: Part, node: int) -> bool:
     return part.calls.operators[int(part.calls.stem[node])].kind in _ARRANGING
 
 
+def _hides(part: Part, node: int) -> bool:
+    """Whether a call puts out a mask, or what one hides the elements of."""
+    first, last = np.searchsorted(part.table.node, [node, node + 1]).tolist()
+    outputs = part.table.section[first:last] == Section.OUTPUT
+    return bool((outputs & masked_rows(part.table.statistics[:, first:last])).any())
+
+
 def _before(part: Part, node: int, maker: Int) -> list[tuple[int, int]]:
     """Calls that a call's inputs come from, through such as would show nothing; with distances."""
     result: list[tuple[int, int]] = []
@@ -78,9 +87,9 @@ def _before(part: Part, node: int, maker: Int) -> list[tuple[int, int]]:
         following = []
         for one in level:
             rows = inputs_of(part.table, one)
-            is_blind = distance == 0 or (
-                part.calls.operators[int(part.calls.stem[one])].kind in _BLIND and len(rows) <= 2
-            )
+            kind = part.calls.operators[int(part.calls.stem[one])].kind
+            # Where some elements are hidden, which ones they are is not in any statistic.
+            is_blind = distance == 0 or (len(rows) <= 2 and (kind in _BLIND or _hides(part, one)))
             if not is_blind:
                 continue
             made = [int(maker[row]) for row in rows.tolist()]

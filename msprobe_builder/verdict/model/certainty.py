@@ -21,6 +21,7 @@ _BY_STRUCTURE: _Bands = ((0.0, 0.75), (30.0, 0.96))
 _BY_GRADIENTS: _Bands = ((0.0, 0.75),)
 _UNSEEN = 0.85  # of an argument that differs where nothing that comes out does
 _BY_NUMBERS: _Bands = ((0.0, 0.1), (10.0, 0.3), (30.0, 0.82), (1000.0, 0.88))
+_UNSHOWN = 0.3  # of a call on one side alone of which nothing shows
 _ROUNDING = 2.0
 _FURTHER = 0.3  # of what the clues before leave over
 
@@ -44,6 +45,8 @@ def _alone(clue: Clue) -> float:
     bands = _BY_NUMBERS
     if clue.cause is Cause.ARGUMENT and clue.row >= 0 and clue.error <= _ROUNDING * clue.expected:
         return _UNSEEN
+    if clue.cause in (Cause.MISSING, Cause.EXTRA) and clue.row < 0:
+        return _UNSHOWN
     if clue.cause is Cause.ARGUMENT:
         bands = _BY_ARGUMENTS
     elif clue.cause is Cause.GRADIENT and clue.row >= 0:

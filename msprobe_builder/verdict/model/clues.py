@@ -17,7 +17,7 @@ from msprobe_builder.verdict.model.clue import THRESHOLD, Clue, Evidence
 from msprobe_builder.verdict.model.conduct import MOVES
 from msprobe_builder.verdict.model.edges import maker_guessed, of_edges
 from msprobe_builder.verdict.model.exchanged import without_exchanged
-from msprobe_builder.verdict.model.lacking import cut_off, of_lacking
+from msprobe_builder.verdict.model.lacking import calls_alone, cut_off, of_lacking
 from msprobe_builder.verdict.model.outputs import looked_behind, of_outputs
 from msprobe_builder.verdict.model.runs import Runs
 
@@ -207,9 +207,10 @@ def ranked(evidence: Evidence, found: list[Clue]) -> list[Clue]:
     first = _once(sorted((one for one in found if one.score > THRESHOLD), key=place)[:_MOST])
     looked = [_explained(evidence, one) for one in first]
     several = _once(sorted(looked, key=place))
-    return _credible_first(
+    credible = _credible_first(
         without_exchanged(runs, several) if _results_agree(evidence, _LAST) else several
     )
+    return _once([*credible, *(calls_alone(runs) if runs.is_mixed else [])])
 
 
 def _credible_first(found: list[Clue]) -> list[Clue]:

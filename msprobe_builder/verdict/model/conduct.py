@@ -49,6 +49,7 @@ class Conduct:
     multiplies: Bool  # what it puts out is a product of many elements
     counts: Bool  # whole numbers among its arguments say more than sizes
     composite: Bool  # made of several operators, so that rounding adds up unseen
+    is_known: Bool  # an operator of the table, also of a module's class
     received: Bool  # of other ranks, whose tensors nobody knows here
     free: Bool  # draws, or hands out memory as it was
 
@@ -78,6 +79,7 @@ def conduct_of(part: Part, texts: Texts, told: Bool) -> Conduct:
         where([one.kind in _ALONG and "mul" in one.parts for one in operators]),
         where([one.kind not in _SIZED and "sizes" not in one.traits for one in operators]),
         where([_is_composite(one) for one in operators]),
+        where([one.kind is not Kind.OTHER for one in operators]),
         where([one.kind is Kind.COLLECTIVE for one in operators]),
         drawing_calls(part, texts) | where([one.kind is Kind.EMPTY for one in operators]),
     )

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part
+from msprobe_builder.operators.operator import Kind, Operator
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import CHOSE, Clue, Evidence
 from msprobe_builder.verdict.model.noise import spread_of_edges
-from msprobe_builder.verdict.model.observations import WORST, surprise
+from msprobe_builder.verdict.model.observations import WORST, Observations, surprise
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -24,6 +25,10 @@ Float = NDArray[np.float64]
 _UNKNOWN_MAKER = 0.5
 _BEFORE, _NEAR = 40, 200  # outputs that tell what an unknown one is off by, and how far they lie
 _LONE_NEAR = 60
+_SEVERAL_WEIGHTS, _MOST_WEIGHTS = 8, 0.8  # that tell what a cast does, and their share
+_BEYOND, _FIRM = 1.5, 20.0  # times half a unit that no cast makes, and what one of it weighs
+_LONE_VIEWS = 4  # of one side alone, one of the other
+_SMALL = 50.0  # times shorter than what it is made of a gradient is that cancels
 
 
 def of_edges(evidence: Evidence) -> Iterable[Clue]:
@@ -34,7 +39,7 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
     given |= runs.rows(Section.OUTPUT) & runs.open[table.node] & (runs.maker >= 0)
     given &= (runs.other >= 0) & (seen.size > 0) & ~evidence.passed_over[table.node]
     rows = np.flatnonzero(given)
-    made, bench_made = _makers(runs, rows)
+    made, bench_made = _makers(runs, rows, seen.differs[rows])
     node = table.node[rows]
     base = np.where(made >= 0, latent[made], np.nan)
     counterpart = np.where(made >= 0, runs.other[made], -1)
@@ -50,6 +55,7 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
     floor = np.where(weight, 0.3, 0.6) * (runs.coarse if runs.is_mixed else runs.fine)[rows]
     told = np.fmax(floor, 2 * base) * spread_of_edges(runs, seen, evidence.expected)[rows]
     score = surprise(seen, rows, told) * np.where(unknown, _UNKNOWN_MAKER, 1.0)
+    score = np.fmax(score, _beyond_a_cast(runs, seen, rows, weight & (made < 0)))
     chosen = runs.discrete[rows]
     score[chosen] = np.where((seen.differs[rows]) & ~(base > 0), CHOSE, 0.0)[chosen]
     for place in np.flatnonzero(score > 1).tolist():
@@ -71,28 +77,65 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
     yield from _of_parameter_gradients(evidence)
 
 
-def _makers(runs: Runs, rows: Int) -> tuple[Int, Int]:
-    """By row what made it, on both sides: inside of a module of one side alone a call of both."""
+def _beyond_a_cast(runs: Runs, seen: Observations, rows: Int, weight: Bool) -> Float:
+    """Scores of weights whose extremes a cast cannot make of the reference's, 0 of others.
+
+    A cast moves an element by half a unit at most. That holds where most weights keep to it: it
+    does not behind steps of two optimizers.
+    """
+    result = np.zeros(len(rows))
+    here = np.flatnonzero(weight & ~runs.discrete[rows])
+    if not runs.is_mixed or len(here) < _SEVERAL_WEIGHTS:
+        return result
+    extremes = np.nan_to_num(np.fmax(*seen.moved[:2, rows[here]]))
+    times = extremes / (runs.coarse[rows[here]] / 2)
+    if float((times <= _BEYOND).mean()) >= _MOST_WEIGHTS:
+        result[here] = np.where(times > _BEYOND, _FIRM * times, 0.0)
+    return result
+
+
+def _makers(runs: Runs, rows: Int, differs: Bool) -> tuple[Int, Int]:
+    """By row what made it, on both sides: inside of a module of one side alone a call of both.
+
+    Of what ``differs`` in its statistics no call of one side alone is to blame that keeps them.
+    """
     both = (
-        (runs.npu, runs.partner, runs.maker[rows], runs.origin[rows]),
+        (runs.npu, runs.partner, runs.maker[rows], runs.origin[rows], runs.maker),
         (
             runs.bench,
             runs.bench_partner,
             runs.bench_maker[runs.other[rows]],
             runs.bench_origin[runs.other[rows]],
+            runs.bench_maker,
         ),
     )
-    made, bench_made = (
-        np.where(
-            (partner < 0)[part.table.node[maker]]
-            & (maker >= 0)
-            & (partner >= 0)[part.table.node[origin]],
-            origin,
-            maker,
-        )
-        for part, partner, maker, origin in both
-    )
-    return made, bench_made
+    found = []
+    for part, partner, maker, origin, makers in both:
+        at = part.table.node
+        closed = (maker >= 0) & (partner < 0)[at[maker]] & (partner >= 0)[at[origin]]
+        made = np.where(closed, origin, maker)
+        given = _first_given(part)
+        keeps = (partner < 0) & part.calls.are(_keeps_all) & (given >= 0)
+        for _ in range(_LONE_VIEWS):
+            through = differs & (made >= 0) & keeps[at[made]]
+            before = np.where(through, makers[given[at[made]]], -1)
+            made = np.where(before >= 0, before, made)
+        found.append(made)
+    return found[0], found[1]
+
+
+def _keeps_all(operator: Operator) -> bool:
+    """Whether it hands on all elements of what it is given, in whatever order."""
+    return operator.kind in (Kind.SHAPE, Kind.TRANSPOSE) or "itself" in operator.keeps
+
+
+def _first_given(part: Part) -> Int:
+    """By node the row of the first tensor that it is given, -1 without."""
+    table = part.table
+    result = np.full(len(part.tree), -1, dtype=np.int64)
+    rows = np.flatnonzero(table.is_tensor & (table.section == Section.INPUT))[::-1]
+    result[table.node[rows]] = rows
+    return result
 
 
 def _lone(part: Part, partner: Int) -> Bool:
@@ -140,10 +183,14 @@ def _level_before(evidence: Evidence, rows: Int) -> Float:
     runs, latent = evidence.runs, evidence.expected.latent
     table = runs.npu.table
     outputs = np.flatnonzero(~np.isnan(evidence.expected.told) & ~np.isnan(latent))
+    # What a module puts out is there once all that stands in it has run.
+    made_at = runs.npu.tree.subtree_end[table.node[outputs]]
+    order = np.argsort(made_at, kind="stable")
+    outputs, made_at = outputs[order], made_at[order]
     result = np.zeros(len(rows))
     for back in (False, True):
-        some = outputs[runs.backward[table.node[outputs]] == back]
-        at = table.node[some]
+        here = runs.backward[table.node[outputs]] == back
+        some, at = outputs[here], made_at[here]
         chosen = np.flatnonzero(runs.backward[table.node[rows]] == back)
         for place in chosen.tolist():
             node = table.node[rows[place]]
@@ -180,11 +227,11 @@ def _of_parameter_gradients(evidence: Evidence) -> Iterable[Clue]:
     base = np.where(of >= 0, worst[of], np.nan)
     unknown = np.isnan(base)
     base[unknown] = _level_before(evidence, rows[unknown])
-    # Those of one dimension are sums, in which much cancels.
+    # Those of one dimension are sums, in which much cancels; others are so where they are small.
     flat = np.array(["," not in runs.texts.values[one] for one in table.shape_id[rows].tolist()])
     with np.errstate(all="ignore"):
-        cancelled = np.fmax(1.0, longest[of] / seen.norm[rows])
-    base = np.where(flat & ~unknown, np.minimum(WORST, base * cancelled), base)
+        cancelled = np.fmax(1.0, longest[of] / np.where(flat, 1.0, _SMALL) / seen.norm[rows])
+    base = np.where(~unknown, np.minimum(WORST, base * cancelled), base)
     floor = 0.6 * (runs.coarse if runs.is_mixed else runs.fine)[rows]
     told = np.fmax(floor, 2 * base)
     score = surprise(seen, rows, told) * np.where(unknown, _UNKNOWN_MAKER, 1.0)

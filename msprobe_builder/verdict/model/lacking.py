@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operations
-from msprobe_builder.operators.operator import Kind
+from msprobe_builder.graph.part import Part
+from msprobe_builder.operators.operator import Kind, Operator
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import Clue
 from msprobe_builder.verdict.model.runs import Runs
@@ -21,6 +23,9 @@ Float = NDArray[np.float64]
 
 _LACKING = 60.0  # a tensor on one side alone
 _HABIT = 3  # calls of one operator
+_ALONE = 8.0  # a call on one side alone, of which nothing shows
+_FEW_ALONE = 0.05  # of the forward calls; more are another implementation
+_IDLE = {Kind.CAST, Kind.SHAPE, Kind.QUERY, Kind.EMPTY, Kind.MAKE, Kind.SLICE}
 
 
 def of_lacking(runs: Runs) -> Iterable[Clue]:
@@ -56,9 +61,7 @@ def cut_off(runs: Runs, rows: Int) -> Iterable[Clue]:
         other = int(runs.partner[node])
         if other < 0 or calls.direction[node] != Direction.FORWARD or not calls.is_api[node]:
             continue
-        if casts[node]:
-            continue
-        if table.section[row] == Section.OUTPUT:
+        if table.section[row] == Section.OUTPUT and not casts[node]:
             yield Clue(_LACKING, 0, node, Cause.GRADIENT, row)
             return
         for side, part, partner, made in (
@@ -67,11 +70,48 @@ def cut_off(runs: Runs, rows: Int) -> Iterable[Clue]:
         ):
             maker = int(part.table.node[made]) if made >= 0 else -1
             if maker >= 0 and partner[maker] < 0:
-                yield Clue(_LACKING, side, maker, Cause.GRADIENT, row)
+                yield Clue(_LACKING, side, maker, Cause.GRADIENT, -1)
                 return
-        if (calls.twin[node] >= 0) != (others.twin[other] >= 0):
+        if not casts[node] and (calls.twin[node] >= 0) != (others.twin[other] >= 0):
             yield Clue(_LACKING, 0, node, Cause.GRADIENT, row)
             return
+
+
+def calls_alone(runs: Runs) -> list[Clue]:
+    """Calls of one side alone that do something, where few are, in order of the run.
+
+    In half precision what they do may be within rounding, so that nothing shows it.
+    """
+    found: list[tuple[float, Clue]] = []
+    counts: list[Counter[str]] = []
+    place = np.maximum.accumulate(np.where(runs.bench_partner >= 0, runs.bench_partner, 0))
+    for side, part, partner in ((0, runs.npu, runs.partner), (1, runs.bench, runs.bench_partner)):
+        forward = part.calls.is_forward_call
+        does = forward & ~part.calls.are(_does_nothing)
+        alone = np.flatnonzero(does & (partner < 0))
+        if len(alone) > _FEW_ALONE * np.count_nonzero(forward):
+            return []
+        cause = Cause.MISSING if side else Cause.EXTRA
+        for node in alone.tolist():
+            at = float(place[node]) + 0.5 if side else float(node)
+            found.append((at, Clue(_ALONE, side, node, cause, -1)))
+        counts.append(Counter(_operator(part, node) for node in alone.tolist()))
+    # As many of one operator on both sides have not been paired, and are not alone.
+    return [
+        one
+        for _, one in sorted(found, key=lambda pair: pair[0])
+        if counts[0][name := _operator((runs.npu, runs.bench)[one.side], one.node)]
+        != counts[1][name]
+    ]
+
+
+def _operator(part: Part, node: int) -> str:
+    return part.calls.operators[int(part.calls.stem[node])].name
+
+
+def _does_nothing(operator: Operator) -> bool:
+    """Whether it only hands on, reshapes, converts or makes up what is used elsewhere."""
+    return operator.kind in _IDLE or "itself" in operator.keeps
 
 
 def _otherwise(runs: Runs) -> Bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.verdict.model.runs import Runs
@@ -26,6 +27,9 @@ _MAX, _MIN, _MEAN, _NORM = range(4)
 WORST = 10.0  # as far off as one can be: finite here, not there
 _MASK = 1e3  # a lowest number that many times the highest one hides what it stands for
 _MASK_FROM = -9e3
+_NOT_HIDDEN = -50.0  # an exponential of less is as good as none
+_BESIDE = 4.0
+_COUNTED = 1e-5  # of the hidden elements, what sums of a recorder cannot tell
 # Rounding is not quite without direction: a share of it moves mean and norm.
 _COMMON = 0.12
 # What a recorder's own sums lose: in float32, more of more elements.
@@ -36,6 +40,7 @@ _HALF_NORM = 0.3  # of a unit of half precision, where a recorder takes the norm
 _UNRELATED = 0.5
 _TELLING, _NEARLY, _THREE = 0.1, 0.5, 3  # of numbers that are multiples of others
 _SEVERAL = 16
+_MOST_READ, _MOST_OF_READ = 20 * SINGLE, 0.9  # what sums of any order may differ by
 _EXACT_SPREAD = 1.5  # e that was measured, in units of e that was expected
 
 
@@ -79,7 +84,8 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
         peak = np.fmax(np.abs(theirs[_MAX]), np.abs(theirs[_MIN]))
         rms = theirs[_NORM] / np.sqrt(elements[rows])
         rms = np.where(np.isfinite(rms) & (rms > 0), rms, peak)
-        masked = _masked(theirs) | _masked(own)
+        hides = masked_rows(own), masked_rows(theirs)
+        masked = hides[0] | hides[1]
         rms = np.where(masked, np.abs(theirs[_MAX]), rms)
         peak = np.where(masked, np.abs(theirs[_MAX]), peak)
         unit = np.stack(
@@ -92,10 +98,13 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
         )
         one_sign = theirs[_MAX] * theirs[_MIN] > 0
         smallest = np.where(one_sign, np.fmin(np.abs(theirs[_MAX]), np.abs(theirs[_MIN])), 0.0)
+        # Of what no call has made each element is rounded for itself, the smallest one as well.
+        for_itself = one_sign & (runs.maker[rows] < 0) & _is_given(runs, rows)
+        unit[:_MEAN, for_itself] = np.abs(theirs[:_MEAN, for_itself])
         apart = np.abs(own - theirs)
         apart[(own == theirs) | (np.isnan(own) & np.isnan(theirs))] = 0.0
         moved = np.where(apart == 0, 0.0, apart / unit)
-    moved[_MIN:, masked] = np.nan
+    moved[_MIN:, masked] = _masked_otherwise(own, theirs, *hides)[masked]
     moved = np.where(np.isfinite(moved) & known, moved, np.nan)
     broken = known & (np.isfinite(own) != np.isfinite(theirs))
     broken &= ~((own < _MASK_FROM) & (theirs < _MASK_FROM))
@@ -128,12 +137,32 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
         column[rows] = values
     result.moved[:, rows] = moved
     result.size[rows] = np.fmax.reduce(moved, axis=0)
+    result.resolution[:] = np.fmax(result.resolution, _read_otherwise(runs, result, rows))
     _measured(result, runs, comparisons)
     result.differs[:] = (result.moved[:_MEAN] > 0).any(axis=0) | (
         result.moved[_MEAN:] > _CLEARLY * result.resolution
     ).any(axis=0)
     result.differs[result.exact > 0] = True
     return result
+
+
+def _read_otherwise(runs: Runs, seen: Observations, rows: Int) -> float:
+    """What the sums of the two recorders differ by, read of weights and data with equal extremes.
+
+    Which order a sum is taken in depends on the device; that is no difference of what it is of.
+    """
+    same = (runs.maker[rows] < 0) & _is_given(runs, rows) & (seen.elements[rows] >= _SEVERAL)
+    same &= (seen.moved[:_MEAN, rows] == 0).all(axis=0)
+    found = np.fmax(*np.nan_to_num(seen.moved[_MEAN:, rows[same]]))
+    if len(found) < _SEVERAL:
+        return 0.0
+    return min(float(np.quantile(found, _MOST_OF_READ)), _MOST_READ)
+
+
+def _is_given(runs: Runs, rows: Int) -> Bool:
+    table = runs.npu.table
+    given = np.isin(table.section[rows], (Section.INPUT, Section.PARAMETERS))
+    return np.asarray(given & ~runs.backward[table.node[rows]])
 
 
 def _are_multiples(own: Float, theirs: Float, rms: Float) -> Bool:
@@ -146,10 +175,26 @@ def _are_multiples(own: Float, theirs: Float, rms: Float) -> Bool:
     return np.asarray(near & (least * most > 0) & (np.isfinite(share).sum(axis=0) >= _THREE))
 
 
-def _masked(statistics: Float) -> Bool:
+def masked_rows(statistics: Float) -> Bool:
     """Where the minimum is a number that stands for nothing."""
     lowest = statistics[_MIN]
     return np.asarray((lowest < _MASK_FROM) & (np.abs(lowest) > _MASK * np.abs(statistics[_MAX])))
+
+
+def _masked_otherwise(own: Float, theirs: Float, mine: Bool, other: Bool) -> Float:
+    """What it makes of elements that one side alone has hidden; NaN where nobody knows.
+
+    A norm over its mask value is the root of how many elements are hidden.
+    """
+    with np.errstate(all="ignore"):
+        hidden, there = ((one[_NORM] / one[_MIN]) ** 2 for one in (own, theirs))
+        share = np.abs(hidden - there) / np.fmax(hidden, there)
+        # What is added to a mask value is there as well.
+        beside = _BESIDE * np.fmax(*(np.abs(one[_MAX] / one[_MIN]) for one in (own, theirs)))
+        share[share < np.fmax(_COUNTED, beside)] = 0.0
+        sees_all = ((own[_MIN] > _NOT_HIDDEN) & other) | ((theirs[_MIN] > _NOT_HIDDEN) & mine)
+        share[mine != other] = np.where(sees_all, 1.0, np.nan)[mine != other]
+    return np.asarray(np.sqrt(share))
 
 
 def _resolution(runs: Runs, elements: Float, rows: Int, own: Float, theirs: Float) -> Float:

@@ -73,6 +73,11 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
             strength = max(_ARGUMENT_SHOWS * strength, _ARGUMENT if plain else 0.0)
             cause = Cause.ARGUMENT
         yield Clue(strength, 0, at, cause, row, float(seen.size[row]), float(told[place]))
+    for at, several in evidence.arguments.items():
+        # What comes out has another size than there, so that nothing is compared.
+        is_told = bool(evidence.does.counts[at]) and _same_shapes(runs, at)
+        if is_told and at not in node and not all(one.is_slight for one in several):
+            yield Clue(_ARGUMENT, 0, at, Cause.ARGUMENT, -1)
 
 
 def _with_repetitions(runs: Runs, rows: Int, score: Float) -> Float:
@@ -136,11 +141,17 @@ def _carried(runs: Runs, seen: Observations) -> Float:
 
 
 def _same_shapes(runs: Runs, node: int) -> bool:
-    """Whether a call is given and puts out tensors of the same sizes on both sides."""
+    """Whether a call is given tensors of the same sizes on both sides."""
     table, bench = runs.npu.table, runs.bench.table
-    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
-    rows = first + np.flatnonzero(table.is_tensor[first:last] & (runs.other[first:last] >= 0))
-    return bool((table.shape_id[rows] == bench.shape_id[runs.other[rows]]).all())
+    given, there = (
+        [
+            int(part.shape_id[row])
+            for row in range(*np.searchsorted(part.node, [at, at + 1]).tolist())
+            if part.is_tensor[row] and part.section[row] == Section.INPUT
+        ]
+        for part, at in ((table, node), (bench, int(runs.partner[node])))
+    )
+    return given == there
 
 
 def _given_agrees(evidence: Evidence) -> Bool:

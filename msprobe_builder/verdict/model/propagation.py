@@ -32,7 +32,7 @@ _CHOSEN = 0.3  # what a row in ten that was chosen otherwise makes a tensor diff
 _CLIP = 10.0  # the largest amplification by cancellation that is believed
 _STEEPEST = 1e4
 _ALL_ONE_WAY = 3.0  # errors of factors are those of all that is multiplied behind them
-_OF_MODULES = 4.0  # a module makes many calls
+_OF_MODULES = 4.0  # a module whose class tells no operator makes many calls
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,8 @@ def _put_out(
         at_least(does.turns[node] & (relative[node] > 0), np.ones(len(out)))
         steep = largest(rows.steep[inputs], at)
         at_least(forward & (does.steep[node] > 1), relative[node] * np.fmax(steep[node], 1.0))
-    amount[runs.npu.calls.is_module[node] | does.composite[node]] *= _OF_MODULES
+    of_many = runs.npu.calls.is_module & ~does.is_known
+    amount[(of_many | does.composite)[node]] *= _OF_MODULES
     result = np.hypot(does.gain[node] * amount, own)
     _of_gradients(runs, rows, seen, does, latent, own, result)
     full = np.full(len(table), np.nan)

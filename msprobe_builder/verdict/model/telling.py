@@ -16,11 +16,12 @@ _SHOWN_ARGUMENTS = 3
 
 def evidence_of(evidence: Evidence, clue: Clue) -> list[Fact]:
     """Everything that is known about one clue."""
-    told = [_story(evidence, clue)]
-    if clue.side == 0:
-        for one in evidence.arguments.get(clue.node, [])[:_SHOWN_ARGUMENTS]:
-            own, theirs = shortened(one.npu, one.bench)
-            told.append(fact("argument", name=one.name, own=own, theirs=theirs))
+    arguments = evidence.arguments.get(clue.node, []) if clue.side == 0 else []
+    speak = clue.cause is Cause.ARGUMENT and clue.row < 0 and bool(arguments)  # for themselves
+    told = [] if speak else [_story(evidence, clue)]
+    for one in arguments[:_SHOWN_ARGUMENTS]:
+        own, theirs = shortened(one.npu, one.bench)
+        told.append(fact("argument", name=one.name, own=own, theirs=theirs))
     if clue.error > 0 and clue.expected > 0:
         told.append(size_of(clue.error, clue.expected))
     return told
