@@ -37,6 +37,11 @@ class MonitorSettings:
     first_step: int = 0
     steps: int | None = None  # how many to record, None for all
 
+    @property
+    def records_all(self) -> bool:
+        """Whether no kind was chosen."""
+        return self.record == _EVERYTHING
+
     def selects(self, step: int) -> bool:
         """Whether this step is recorded."""
         past = step - self.first_step

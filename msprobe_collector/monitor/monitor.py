@@ -26,8 +26,9 @@ from msprobe_collector.config.switch import Switch
 from msprobe_collector.monitor.alerts import Rules
 from msprobe_collector.monitor.communication import Communication
 from msprobe_collector.monitor.hooks import Hooks
-from msprobe_collector.monitor.measure import Numbers, Waiting, fetch, is_unchanged, measure, single
+from msprobe_collector.monitor.measure import Waiting, fetch, is_unchanged, measure
 from msprobe_collector.monitor.names import named_modules, named_parameters
+from msprobe_collector.monitor.numbers import Numbers, single
 from msprobe_collector.monitor.optimizers import learning_rates, states
 from msprobe_collector.monitor.row import Row
 from msprobe_collector.monitor.write import Writer
