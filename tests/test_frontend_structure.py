@@ -14,7 +14,7 @@ LONGEST_MODULE = 400
 
 # Each folder may import from those before it; so may each folder of elements.
 FOLDERS = ["generated", "data", "i18n", "layout", "canvas", "session", "elements"]
-ELEMENTS = ["parts", "match", "find", "overview", "trend", "graph", "details", "app"]
+ELEMENTS = ["parts", "match", "find", "verdict", "overview", "trend", "graph", "details", "app"]
 
 NAMELESS = {"utils", "util", "common", "helpers", "helper", "misc", "shared", "types"}
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")

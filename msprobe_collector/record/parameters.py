@@ -152,20 +152,30 @@ class ParameterGradients:
         # Another may have begun since then: it is running before its first gradient arrives.
         arrived = list(self._arriving) if is_last else ()
         passes = [one for one in arrived if one == task or one not in running] or [task]
-        for stem, unordered in self._arrived(passes).items():
+        for stem, unordered in self._arrived(passes):
             gradients = self._in_order(stem, unordered)
             before = self._latest.pop(stem, None)
             if before is not None:
                 self._write(f"{stem}.parameters_grad.{before[0]}", before[1])
-            self._latest[stem] = (self._backward_number.get(stem, 0), gradients)
+            # Of passes whose gradients were put off several may have the same latest call.
+            behind = -1 if before is None else before[0]
+            number = max(self._backward_number.get(stem, 0), behind + 1)
+            self._latest[stem] = (number, gradients)
             self._passes[stem] = self._passes.get(stem, 0) + 1
 
-    def _arrived(self, passes: Sequence[int]) -> dict[str, dict[str, Item]]:
-        arrived: dict[str, dict[str, Item]] = {}
+    def _arrived(self, passes: Sequence[int]) -> list[tuple[str, dict[str, Item]]]:
+        """What came to each module, one after the other.
+
+        Passes within another bring parts of one gradient each; a parameter that gets another
+        gradient gets that of the next micro-step, as from schedules that put weights off.
+        """
+        rounds: list[dict[str, dict[str, Item]]] = [{}]
         for task in passes:
             for stem, gradients in self._arriving.pop(task, {}).items():
-                arrived.setdefault(stem, {}).update(gradients)
-        return arrived
+                if not gradients.keys().isdisjoint(rounds[-1].get(stem, {})):
+                    rounds.append({})
+                rounds[-1].setdefault(stem, {}).update(gradients)
+        return [pair for own in rounds for pair in own.items()]
 
     def _in_order(self, stem: str, gradients: dict[str, Item]) -> dict[str, Item]:
         """As the module names its parameters, not as the engine reached them."""
@@ -178,7 +188,7 @@ class ParameterGradients:
         """Hand out the last pass; take ``.grad`` where a framework set it without any."""
         self.end_pass()
         self._take_unhooked(besides=self._found)
-        for stem, gradients in self._arrived(list(self._arriving)).items():
+        for stem, gradients in self._arrived(list(self._arriving)):
             latest = self._latest.setdefault(stem, (0, {}))
             latest[1].update(gradients)
         for stem, (_, gradients) in self._latest.items():

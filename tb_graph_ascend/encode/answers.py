@@ -10,6 +10,7 @@ from msprobe_builder.base.codes import METRICS, SIDES, STATISTICS
 from msprobe_builder.database.file import DatabaseFile
 from msprobe_builder.database.read.communication import CommunicationPartner
 from msprobe_builder.database.read.groups import CallGroup
+from msprobe_builder.database.read.meta import side_names
 from msprobe_builder.database.read.nodes import NodeDetail, NodeRecord, OperatorCheck
 from msprobe_builder.database.read.parameters import (
     Comparison,
@@ -56,12 +57,15 @@ def encode_file(
     message.task = content.meta.get("task", "")
     message.npu_path = content.meta.get("npu_path", "")
     message.bench_path = content.meta.get("bench_path", "")
+    message.npu_name, message.bench_name = side_names(content.meta)
     message.created_at = content.meta.get("created_at", "")
     message.overflow_checked = content.meta.get("overflow_checked") == "1"
     message.writable = is_writable
     message.alignment = content.meta.get("alignment", "")
     if is_writable:
         message.edits.CopyFrom(encode_edit_state(content.edits))
+    places = content.verdict.places if content.verdict else ()
+    outcomes = {(place.step, place.rank): place.outcome for place in places}
     message.graphs.extend(
         pb.GraphPair(
             step=pair.step,
@@ -77,6 +81,7 @@ def encode_file(
             bench_overflow_counts=pair.bench_overflow_counts,
             automatic=pair.automatic,
             groups=pair.groups,
+            outcome=outcomes.get((pair.step, pair.rank), ""),
         )
         for pair in content.graphs
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.viewer import open_viewer, plugin_frame, resting_scene, select_node
+from tests.browser.viewer import DOCUMENTED, open_viewer, plugin_frame, resting_scene, select_node
 from tests.conftest import StartTensorBoard
 
 BACKGROUND = "getComputedStyle(document.querySelector('ga-app')).backgroundColor"
@@ -19,13 +19,13 @@ def test_switches_to_chinese_without_reload_and_remembers_it(
 ) -> None:
     frame = open_viewer(page, tensorboard_server(demo_database.parent))
     select_node(frame, "Tensor.pow.4.forward")
-    expect(frame.locator("ga-verdict-line .sentence")).to_contain_text("The inputs agree")
+    expect(frame.locator("ga-verdict-line .sentence")).to_contain_text("argument 1: 0.375 → 0.25")
     frame.evaluate("window.mark = 'same page'")
     before = resting_scene(frame)
 
     frame.click("ga-toolbar #language")
-    expect(frame.locator("ga-legend button[data-key='grade-5']")).to_contain_text("严重")
-    expect(frame.locator("ga-verdict-line .sentence")).to_contain_text("输入一致")
+    expect(frame.locator("ga-legend button[data-key='part-suspect']")).to_contain_text("嫌疑")
+    expect(frame.locator("ga-verdict-line .sentence")).to_contain_text("参数 1: 0.375 → 0.25")
     expect(frame.get_by_role("tab", name="张量")).to_be_visible()
     expect(frame.locator("ga-tensor-table")).to_contain_text("调试侧")
     assert frame.evaluate("window.mark") == "same page"
@@ -87,7 +87,7 @@ def test_helps_with_its_keys(
 def test_forced_colours_keep_the_marks_of_grades(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    frame = open_viewer(page, tensorboard_server(demo_database.parent), DOCUMENTED)
     page.emulate_media(forced_colors="active", reduced_motion="reduce")
     severe = frame.locator("ga-legend button", has_text="Severe").locator(".bars")
     expect(severe).to_have_css("forced-color-adjust", "none")

@@ -56,7 +56,7 @@ def test_one_click_leads_from_the_overview_to_the_culprit_and_one_key_back(
     kind: str,
 ) -> None:
     frame = open_page(page, tensorboard_server(planted_databases[kind].parent), OVERVIEW)
-    frame.get_by_role("button", name="Go to the first suspect").click()
+    frame.get_by_role("button", name="Show it in the graph").click()
     wait_for_details(frame, PLANTED[kind])
     expect(frame.locator("ga-overview")).to_be_hidden()
     canvas(frame).focus()

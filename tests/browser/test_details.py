@@ -197,7 +197,7 @@ def test_the_panel_can_be_resized_and_closed(
         return box["height"]
 
     before = height()
-    frame.get_by_role("separator", name="Height of the details").press("ArrowUp")
+    frame.get_by_role("separator", name="Size of the details").press("ArrowUp")
     assert height() == before + 24
     frame.get_by_role("button", name="Hide the details").click()
     assert height() < 60

@@ -76,7 +76,7 @@ def test_menus_open_walk_and_close_by_keys(
     button.focus()
     page.keyboard.press("ArrowDown")
     expect(
-        frame.get_by_role("menuitemcheckbox", name="Colour by the documented error")
+        frame.get_by_role("menuitemcheckbox", name="Colour by part in the verdict")
     ).to_be_focused()
     page.keyboard.press("ArrowUp")
     expect(frame.get_by_role("menuitem", name="Save the report")).to_be_focused()

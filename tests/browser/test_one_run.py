@@ -25,7 +25,7 @@ def test_a_drifted_replica_is_one_click_away(
     verdict = frame.locator("ga-verdict")
     expect(verdict).to_contain_text("Fault found")
     expect(verdict).to_contain_text("Module.norm.weight is another one than ranks 0, 1 and 3 hold")
-    frame.get_by_role("button", name="Go to the first suspect").click()
+    frame.get_by_role("button", name="Show it in the graph").click()
     wait_for_details(frame, "Module.norm.Layer.forward.0")
     expect(frame.locator("ga-verdict-line .sentence")).to_contain_text("Module.norm")
     assert frame.evaluate("document.querySelector('ga-app').state.view.rank") == 2

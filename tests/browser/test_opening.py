@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.viewer import (
     BENCH,
+    DOCUMENTED,
     NPU,
     SHOWS_GRAPHS,
     canvas,
@@ -83,8 +84,8 @@ def test_opens_at_the_first_suspect_with_animations_too(
     wait_for_details(frame, second)
     wait_for_row(frame, second)
     # What is told is that of the suspect that was walked to.
-    expect(frame.locator("ga-verdict-line strong")).to_have_text("Suspect 2:")
-    expect(frame.locator("ga-verdict-line .sentence")).to_contain_text(f"{second} (")
+    expect(frame.locator("ga-verdict-line .chip")).to_have_text("Suspect 2")
+    expect(frame.locator("ga-verdict-line .sentence")).to_contain_text(second)
     # The focus is in the graph, whatever led there.
     page.keyboard.press("V")
     wait_for_details(frame, first)
@@ -93,7 +94,7 @@ def test_opens_at_the_first_suspect_with_animations_too(
 def test_shows_the_way_to_the_worst_nodes_in_their_colours(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    frame = open_viewer(page, tensorboard_server(demo_database.parent), DOCUMENTED)
     grades = grades_in(demo_database)
 
     make_tall(page, frame)
@@ -115,7 +116,7 @@ def test_shows_the_way_to_the_worst_nodes_in_their_colours(
 def test_legend_counts_the_nodes_of_each_grade(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    frame = open_viewer(page, tensorboard_server(demo_database.parent), DOCUMENTED)
     counts = Counter(grades_in(demo_database).values())
 
     for code, grade in enumerate(GRADES):
@@ -127,7 +128,7 @@ def test_legend_counts_the_nodes_of_each_grade(
 def test_legend_walks_through_the_nodes_of_a_grade(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    frame = open_viewer(page, tensorboard_server(demo_database.parent), DOCUMENTED)
     severe = [name for name, grade in grades_in(demo_database).items() if grade == "severe"]
 
     for name in [*severe, severe[0]]:

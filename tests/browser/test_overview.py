@@ -32,7 +32,7 @@ def shows(frame: Frame, step: int, rank: int) -> None:
     expect(frame.locator("ga-overview")).to_be_hidden()
 
 
-def test_shows_the_worst_grade_and_the_counts_of_each_graph(
+def test_shows_the_verdict_and_the_counts_of_each_graph(
     page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
     frame = open_page(page, tensorboard_server(ddp_database.parent))
@@ -47,11 +47,16 @@ def test_shows_the_worst_grade_and_the_counts_of_each_graph(
                         (step, rank),
                     )
                 )
+                [(conclusion,)] = connection.execute(
+                    "SELECT conclusion FROM verdict WHERE step = ? AND rank = ?", (step, rank)
+                )
+                expect(cell(frame, step, rank)).to_have_attribute("data-outcome", conclusion)
                 worst = next(grade for grade in ERRORS if grade in counts)
                 title = cell(frame, step, rank).get_attribute("title")
                 assert title is not None
-                assert title.splitlines()[:2] == [
+                assert title.splitlines()[:3] == [
                     f"Step {step}, rank {rank}",
+                    conclusion.capitalize(),
                     worst.capitalize(),
                 ]
                 row = frame.locator("ga-overview .counts tbody tr").nth(1 + 4 * step + rank)
@@ -87,10 +92,10 @@ def test_a_click_enters_a_graph_and_a_key_goes_back(
 
 
 def test_the_worst_graph_is_one_click_away(
-    page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
+    page: Page, many_ranks: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_page(page, tensorboard_server(ddp_database.parent))
-    with sqlite3.connect(ddp_database) as connection:
+    frame = open_page(page, tensorboard_server(many_ranks.parent))
+    with sqlite3.connect(many_ranks) as connection:
         [(step, rank)] = connection.execute(
             "SELECT step, rank FROM node_view WHERE side = 'npu' AND grade = 'severe'"
             " GROUP BY step, rank ORDER BY count(*) DESC, step, rank LIMIT 1"
@@ -115,7 +120,7 @@ def test_one_model_alone_is_not_said_to_have_errors(
 ) -> None:
     frame = open_viewer(page, tensorboard_server(single_database.parent))
     expect(frame.locator("ga-legend")).to_contain_text("nodes")
-    expect(frame.locator("ga-legend .meaning")).to_be_empty()
+    expect(frame.locator("ga-legend #colours")).to_be_hidden()
     frame.get_by_role("button", name="Overview").click()
     expect(frame.locator("ga-overview #worst")).to_have_text("Open step 0, rank 0")
 
@@ -125,23 +130,23 @@ def test_a_link_to_the_overview_opens_it_in_both_languages(
 ) -> None:
     fragment = "#graph_ascend&p.graph_ascend.page=overview"
     frame = open_page(page, tensorboard_server(ddp_database.parent), fragment)
-    expect(frame.locator("ga-overview")).to_contain_text("Worst grade per step and rank")
+    expect(frame.locator("ga-overview")).to_contain_text("Verdict per step and rank")
     frame.click("ga-toolbar #language")
-    expect(frame.locator("ga-overview")).to_contain_text("各 step 和 rank 的最差精度等级")
+    expect(frame.locator("ga-overview")).to_contain_text("各 step 与 rank 的结论")
     title = cell(frame, 0, 0).get_attribute("title")
     assert title is not None
-    assert title.startswith("Step 0，rank 0\n严重")
+    assert title.startswith("Step 0，rank 0\n故障\n严重")
 
 
 def test_the_first_wrong_graph_is_offered_beside_the_worst(
-    page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
+    page: Page, many_ranks: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    with sqlite3.connect(ddp_database) as connection:
+    with sqlite3.connect(many_ranks) as connection:
         step, rank = connection.execute(
             "SELECT step, rank FROM node_view WHERE side = 'npu'"
             " AND grade IN ('moderate', 'serious', 'severe') ORDER BY step, rank LIMIT 1"
         ).fetchone()
-    frame = open_page(page, tensorboard_server(ddp_database.parent))
+    frame = open_page(page, tensorboard_server(many_ranks.parent))
     first = frame.locator("ga-overview #first")
     expect(first).to_contain_text(f"step {step}, rank {rank}")
     expect(frame.locator("ga-overview #worst")).not_to_contain_text(f"step {step}, rank {rank}")
@@ -153,10 +158,10 @@ def test_the_command_that_checks_the_first_suspect_stands_below_the_verdict(
     page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
     frame = open_page(page, tensorboard_server(ddp_database.parent))
-    command = frame.locator("ga-verdict #check code")
+    command = frame.locator("ga-verdict ga-card #check code")
     expect(command).to_contain_text("msprobe-operators check ")
     expect(command).to_contain_text("--call Tensor.__mul__.19")
-    expect(frame.locator("ga-verdict #check ga-copy")).to_be_visible()
+    expect(frame.locator("ga-verdict ga-card #check ga-copy")).to_be_visible()
 
 
 def test_what_the_configurations_differ_in_stands_above_the_verdict(
@@ -190,7 +195,7 @@ def test_without_configurations_the_overview_begins_with_the_verdict(
     page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
     frame = open_page(page, tensorboard_server(ddp_database.parent))
-    expect(frame.locator("ga-verdict #title")).to_be_visible()
+    expect(frame.locator("ga-verdict ga-card #title")).to_be_visible()
     expect(frame.locator("ga-configuration")).to_be_hidden()
 
 

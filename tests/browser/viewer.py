@@ -7,6 +7,8 @@ from typing import Any
 from playwright.sync_api import Frame, Locator, Page
 
 NPU, BENCH = 0, 1
+# Colours by the documented error, where by default they say what part a node plays in the verdict.
+DOCUMENTED = "#graph_ascend&p.graph_ascend.colours=precision"
 SHOWS_GRAPHS = "document.querySelector('ga-app')?.state?.graphs != null"
 
 Row = dict[str, Any]

@@ -99,6 +99,14 @@ def found(ask: Ask, file: Path, **query: object) -> list[Row]:
             "node_id IN (SELECT node_id FROM tensor_view WHERE dtype = 'torch.int64'"
             " AND direction IN ('output', 'parameters_grad'))",
         ),
+        ({"name": "softmax layers.1"}, "name LIKE '%softmax%' AND parent LIKE '%.layers.1.%'"),
+        (
+            {"code": "modeling_llama.py:193"},
+            "node_id IN (SELECT node_id FROM node JOIN stack USING (stack_id)"
+            " JOIN frame USING (frame_id) JOIN text ON text_id = file_id"
+            " WHERE line = 193 AND value LIKE '%/modeling_llama.py')",
+        ),
+        ({"code": "deling_llama.py:193"}, "0"),
         ({"direction": "backward"}, "name LIKE '%.backward%'"),
         (
             {"below": "model.layers.1"},

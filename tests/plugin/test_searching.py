@@ -27,6 +27,7 @@ TEXTS = {
     "below": ("a", "Module.a", "module.A.net", "a.b", "a.Net", "b", "other", "DefaultModel"),
 }
 NAMES = ("ADD", "net.forward", ".1", "a.b", "forward", "Apis", "nothing", "2.for", "")
+WORDS = ("add net", "net .1", "forward A.B", "module.a add.1", "a.net 0", "b other", "add  nothing")
 EXPRESSIONS = (r"\.1$", r"net.*\d", r"^torch\.\w+\.1", r"[02]\.forward", r"Modules\.0$", r"\D1\b")
 
 
@@ -45,7 +46,7 @@ def random_search(random: Random) -> Search:
     is_expression = random.random() < 0.3
     texts = {key: perhaps(*values, often=0.12) for key, values in TEXTS.items()}
     return Search(
-        name=random.choice(EXPRESSIONS if is_expression else NAMES),
+        name=random.choice(EXPRESSIONS if is_expression else NAMES + WORDS),
         regex=is_expression,
         texts={key: str(value) for key, value in texts.items() if value is not None},
         direction=perhaps(0, 1, 2),  # type: ignore[arg-type]
@@ -63,7 +64,7 @@ def random_search(random: Random) -> Search:
 
 def fits(wanted: Search, pair: Pair, side: int, node: Node) -> bool:
     source = source_of(pair, side, node)
-    is_named = wanted.name.lower() in node.name.lower()
+    is_named = has_words(wanted.name, node.name, module_of(pair.sides[side], node))
     if wanted.regex:
         is_named = re.search(wanted.name, node.name, re.IGNORECASE) is not None
     return (
@@ -85,6 +86,17 @@ def fits(wanted: Search, pair: Pair, side: int, node: Node) -> bool:
             for key, value in wanted.texts.items()
         )
     )
+
+
+def has_words(text: str, name: str, module: str) -> bool:
+    """Whether a name has a word, or has one of several and the module around it the others."""
+    words = text.split()
+    if len(words) < 2:
+        return text.lower() in name.lower()
+    whole = [re.escape(word) + (r"(?!\d)" if word[-1].isdigit() else "") for word in words]
+    own = [re.search(word, name, re.IGNORECASE) is not None for word in whole]
+    around = [re.search(word, module, re.IGNORECASE) is not None for word in whole]
+    return any(own) and all(map(any, zip(own, around, strict=True)))
 
 
 def fits_text(key: str, value: str, nodes: dict[int, Node], node: Node) -> bool:

@@ -14,7 +14,7 @@ import {
 } from './items';
 import { HATCH_SIZE, type Brush } from './sheet';
 import { drawText } from './text';
-import { OK, TONES, TONE_SEVERITY, UNGRADED } from './tone';
+import { isCalm, TONES, TONE_SEVERITY } from './tone';
 
 /** Order of the pieces of a distribution bar: the worst first, where the eye begins. */
 const BAR_ORDER = Array.from({ length: TONES }, (_, tone) => tone).sort(
@@ -122,7 +122,7 @@ function drawStrips({ surface, palette, tones, placer }: Frame, items: Item[]): 
   for (const { from, to, box, isOpen, hasChildren } of items) {
     if (isOpen || !hasChildren) continue;
     const worst = tones.worst(from, to);
-    if (worst === UNGRADED || worst === OK) continue;
+    if (isCalm(worst)) continue;
     context.fillStyle = palette.tones[worst]!.solid;
     context.beginPath();
     context.roundRect(box.x, box.y, width, box.height, [radius, 0, 0, radius]);

@@ -1,6 +1,6 @@
 import type { Frame } from './frame';
 import type { Box } from './geometry';
-import { OK, toneOf, UNGRADED } from './tone';
+import { isCalm, toneOf } from './tone';
 
 /** A node or series that is in view, and where. */
 export interface Item {
@@ -46,8 +46,7 @@ export function chevronRoom(font: number): number {
 /** Whether the grades below a module are worth a bar: not if all is well or nothing is known. */
 export function hasBar({ tones }: Frame, { from, to, hasChildren }: Item): boolean {
   if (!hasChildren) return false;
-  const worst = tones.worst(from, to);
-  return worst !== UNGRADED && worst !== OK;
+  return !isCalm(tones.worst(from, to));
 }
 
 /** The worst of a node itself, or of the layers of a folded series. */

@@ -26,7 +26,7 @@ export interface Tone {
 }
 
 export interface Palette {
-  /** Indexed by grade, then overflow medium, high, critical: see tone.ts. */
+  /** Indexed by grade, then overflow medium, high, critical, then parts in the verdict: see tone.ts. */
   readonly tones: readonly Tone[];
   readonly background: string;
   /** Inside unfolded modules, by depth in turn. */
@@ -61,6 +61,8 @@ const tone = (
 type Surroundings = Omit<Palette, 'tones'> & {
   readonly ungraded: Tone;
   readonly overflow: readonly Tone[];
+  /** Not judged, clean, carries it on, suspect, undecided. */
+  readonly parts: readonly Tone[];
 };
 
 const LIGHT: Surroundings = {
@@ -69,6 +71,13 @@ const LIGHT: Surroundings = {
     tone(['#e0e8ff', '#a5b6ea', '#1f2328', '#535a67', '#b6c7fc'], 1),
     tone(['#a9baf9', '#6f87de', '#151a2b', '#383f52', '#7e96f0'], 2),
     tone(['#4668b8', '#2c4a92', '#ffffff', '#e8edfb', '#34549f'], 3),
+  ],
+  parts: [
+    tone(['#eef0f3', '#c9d0d9', '#1f2328', '#566170', '#ccd2da']),
+    tone(['#f4fbf6', '#bfdcc7', '#1f2328', '#55616d', '#cfe6d5']),
+    tone(['#fde8c8', '#d9a25a', '#1f2328', '#6a5536', '#f0b45f'], 2),
+    tone(['#c62828', '#8e1414', '#ffffff', '#fff0ee', '#c62828'], 4),
+    tone(['#e7e3f7', '#a99bdc', '#1f2328', '#574f75', '#b9abe8'], 1),
   ],
   background: '#ffffff',
   boxes: ['#f7f8fa', '#f1f3f6'],
@@ -93,6 +102,13 @@ const DARK: Surroundings = {
     tone(['#2a3350', '#4a5a8c', '#e6ebfb', '#a9b6dc', '#43558c'], 1),
     tone(['#33478a', '#6079c9', '#f0f3ff', '#c3cff5', '#5f7be0'], 2),
     tone(['#3f5fd0', '#93aaff', '#ffffff', '#e4eaff', '#8ea6ff'], 3),
+  ],
+  parts: [
+    tone(['#2b2f35', '#4d5560', '#e8eaed', '#a3abb6', '#4a515b']),
+    tone(['#1d2a23', '#3c5a48', '#e4efe8', '#9db5a6', '#35513f']),
+    tone(['#5c3f12', '#b98334', '#fff1dc', '#e6c795', '#b07a2b'], 2),
+    tone(['#b92c27', '#ff9c94', '#ffffff', '#fff0ee', '#ff6b60'], 4),
+    tone(['#3b3558', '#7f74b8', '#ece9fa', '#bdb5e0', '#8075c0'], 1),
   ],
   background: '#1b1d20',
   boxes: ['#202327', '#25282d'],
@@ -121,7 +137,7 @@ const MARKS: Readonly<Record<number, Tone['ticks'] | undefined>> = {
 
 /** The colours of a theme, with grades as the file has them; one it lacks looks ungraded. */
 export function paletteOf(theme: Theme, grades: readonly GradeColour[]): Palette {
-  const { ungraded, overflow, ...rest } = theme === 'dark' ? DARK : LIGHT;
+  const { ungraded, overflow, parts, ...rest } = theme === 'dark' ? DARK : LIGHT;
   const tones = GRADES.map((grade) => {
     const base = parseColour(grades.find((one) => one.grade === grade)?.colour ?? '');
     const isPlain = !base || base.lightness > 0.999;
@@ -129,7 +145,7 @@ export function paletteOf(theme: Theme, grades: readonly GradeColour[]): Palette
     const ticks = MARKS[grade] ?? 0;
     return { ...colours, ticks, dashed: grade === Grade.UNMATCHED };
   });
-  return { ...rest, tones: [...tones, ...overflow] };
+  return { ...rest, tones: [...tones, ...overflow, ...parts] };
 }
 
 type Colours = Omit<Tone, 'ticks' | 'dashed'>;
@@ -156,8 +172,8 @@ function onLight(base: Oklch): Colours {
  */
 function onDark(base: Oklch): Colours {
   const distance = Math.hypot(1 - base.lightness, base.chroma);
-  const lightness = 0.265 + 0.83 * distance;
-  const chroma = base.chroma * Math.min(0.85, 0.3 + 2 * distance);
+  const lightness = 0.265 + 1.25 * distance;
+  const chroma = base.chroma * Math.min(0.95, 0.5 + 2 * distance);
   const fill = formatColour({ ...base, lightness, chroma });
   return {
     fill,

@@ -1,20 +1,37 @@
 import type { Graph } from '../data/graph';
 import { GRADES, OVERFLOWS, type ColourMode } from '../data/codes';
-import { Mark, MARKS, type Colouring } from '../data/colouring';
+import { Mark, MARKS, PARTS, type Colouring } from '../data/colouring';
 import { SEVERITY } from '../data/rollup';
 import { Grade, Overflow } from '../generated/graph_pb';
 import type { Tree } from '../layout/tree';
 
-/** The colour classes of the palette: the grades and, after them, the overflow levels. */
-export const TONES = 10;
+/**
+ * The colour classes of the palette: the grades and, after them, the overflow levels and the parts
+ * that nodes, and whole graphs, play in the verdict.
+ */
+export const TONES = 15;
 const OVERFLOW_TONE = 6;
+export const PART_TONES = { unjudged: 10, clean: 11, carrier: 12, suspect: 13, undecided: 14 };
 
-// As colour classes: nothing is known, and all is well.
-export const UNGRADED: number = Grade.UNGRADED;
-export const OK: number = Grade.OK;
+/** The class of what stands for a part in a colouring. */
+const BY_GRADE: readonly number[] = GRADES.map((grade) => {
+  if (grade === PARTS.given) return Grade.UNGRADED;
+  const parts = ['unjudged', 'clean', 'carrier', 'suspect'] as const;
+  const part = parts.find((one) => PARTS[one] === grade);
+  return part ? PART_TONES[part] : grade;
+});
+
+/** Nothing is known, or all is well. */
+const CALM: readonly number[] = [
+  ...[Grade.UNGRADED, Grade.OK, PART_TONES.unjudged, PART_TONES.clean],
+];
+
+export function isCalm(tone: number): boolean {
+  return CALM.includes(tone);
+}
 
 /** From the calmest to the one to look at first. */
-export const TONE_SEVERITY: readonly number[] = [...SEVERITY, 7, 8, 9];
+export const TONE_SEVERITY: readonly number[] = [...SEVERITY, 7, 8, 9, 0.5, 1, 4.5, 6.5, 4];
 
 /** Reads colour classes off a graph, for one node or for a whole range at once. */
 export class Tones {
@@ -26,15 +43,15 @@ export class Tones {
   ) {}
 
   of(node: number): number {
-    if (this.mode !== 'overflow') return this.colouring.grade[node]!;
-    return overflowTone(this.graph.overflowOf(node));
+    if (this.mode === 'overflow') return overflowTone(this.graph.overflowOf(node));
+    return this.classed(this.colouring.grade[node]!);
   }
 
   /** The class to look at first among the nodes [from, to). */
   worst(from: number, to: number): number {
     const { rollup } = this.colouring;
-    if (this.mode !== 'overflow') return rollup.mostSevere(from, to);
-    return overflowTone(rollup.worstOverflow(from, to));
+    if (this.mode === 'overflow') return overflowTone(rollup.worstOverflow(from, to));
+    return this.classed(rollup.mostSevere(from, to));
   }
 
   /** How many of the nodes [from, to) have each class. */
@@ -42,7 +59,7 @@ export class Tones {
     const { rollup } = this.colouring;
     const counts = new Array<number>(TONES).fill(0);
     if (this.mode !== 'overflow') {
-      for (const grade of GRADES) counts[grade] = rollup.grade(grade, from, to);
+      for (const grade of GRADES) counts[this.classed(grade)]! += rollup.grade(grade, from, to);
       return counts;
     }
     let rest = to - from;
@@ -59,6 +76,10 @@ export class Tones {
   mark(node: number): Mark {
     if (this.mode !== 'precision') return Mark.NONE;
     return MARKS[this.colouring.mark?.[node] ?? 0]!;
+  }
+
+  private classed(grade: number): number {
+    return this.mode === 'role' ? BY_GRADE[grade]! : grade;
   }
 
   /** The number beside a node; empty where there is none. */

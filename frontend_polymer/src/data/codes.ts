@@ -1,11 +1,13 @@
 import { CallRole, Direction, Grade, Kind, Overflow } from '../generated/graph_pb';
 
 /**
- * What colours say: the documented error, what no rounding explains, the error as a share of its
- * tensor, or where values overflow.
+ * What colours say: what part each node plays in the verdict, the documented error, what no rounding
+ * explains, the error as a share of its tensor, or where values overflow.
  */
-export type ColourMode = 'precision' | 'beyond' | 'scaled' | 'overflow';
-export const COLOUR_MODES: readonly ColourMode[] = ['precision', 'beyond', 'scaled', 'overflow'];
+export type ColourMode = 'role' | 'precision' | 'beyond' | 'scaled' | 'overflow';
+export const COLOUR_MODES: readonly ColourMode[] = [
+  ...(['role', 'precision', 'beyond', 'scaled', 'overflow'] as const),
+];
 
 // The enumerations of the contract by their codes, to read them off columns of numbers.
 

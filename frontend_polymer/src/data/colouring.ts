@@ -1,7 +1,7 @@
 // Colours of a graph's nodes: what each grade says, and how its number is written.
 
-import { Grade, type GradeBand } from '../generated/graph_pb';
-import { GRADES, type ColourMode } from './codes';
+import { CallRole, Grade, Side, type GradeBand } from '../generated/graph_pb';
+import { CALL_ROLES, GRADES, type ColourMode } from './codes';
 import type { Graph } from './graph';
 import { beyondGrade, gradeOf } from './grades';
 import { Rollup } from './rollup';
@@ -25,11 +25,26 @@ export interface Measured {
   readonly roundings: ArrayLike<number>;
 }
 
-/** What is known of the errors beside the documented ones. */
+/** What is known of the nodes beside the documented errors. */
 export interface Known {
   readonly measures: Measured | null;
   readonly bands: readonly GradeBand[];
+  /** Who may be to blame, ascending, per side. */
+  readonly suspects?: readonly [Int32Array, Int32Array];
 }
+
+/**
+ * The parts that nodes play in the verdict, by the grades that stand for them in a colouring; what
+ * is unmatched stays so.
+ */
+export const PARTS = {
+  unjudged: Grade.UNGRADED,
+  clean: Grade.OK,
+  /** Of the reference: the other side is judged by it. */
+  given: Grade.SLIGHT,
+  carrier: Grade.MODERATE,
+  suspect: Grade.SEVERE,
+} as const;
 
 /** One way to colour the nodes of one side. */
 export interface Colouring {
@@ -57,7 +72,7 @@ export function colouringOf(
   known: Known,
   isReference: boolean,
 ): Colouring {
-  const key = [mode, known.measures, known.bands, isReference];
+  const key = [mode, known.measures, known.bands, known.suspects, isReference];
   const before = latest.get(graph);
   if (before?.key.every((part, at) => part === key[at])) return before.made;
   const made = newColouring(graph, mode, known, isReference);
@@ -68,10 +83,23 @@ export function colouringOf(
 function newColouring(
   graph: Graph,
   mode: ColourMode,
-  { measures, bands }: Known,
+  known: Known,
   isReference: boolean,
 ): Colouring {
+  const { measures, bands } = known;
   const own = isReference || !hasMeasures(measures, graph) ? null : measures;
+  if (mode === 'role') {
+    const grade = partsOf(
+      graph,
+      known.suspects?.[isReference ? Side.BENCH : Side.NPU] ?? [],
+      isReference,
+    );
+    return {
+      ...{ grade, mark: null, rollup: new Rollup(grade, graph.overflow) },
+      number: (index, asPower) =>
+        own ? shareText(own.scaled[index]!, asPower) : errorText(graph.error[index]!, asPower),
+    };
+  }
   const isDocumented = mode === 'precision' || mode === 'overflow';
   if (isDocumented || !own) {
     return {
@@ -95,6 +123,20 @@ function newColouring(
     number: (index, asPower) =>
       mode === 'scaled' ? shareText(scaled[index]!, asPower) : timesText(roundings[index]!),
   };
+}
+
+/** The reference is what the other side is judged by: of itself only who is missing there counts. */
+function partsOf(graph: Graph, suspects: Iterable<number>, isReference: boolean): Uint8Array {
+  const parts = graph.role.map((code, index) => {
+    if (GRADES[graph.grade[index]!] === Grade.UNMATCHED) return Grade.UNMATCHED;
+    const role = CALL_ROLES[code]!;
+    if (role === CallRole.SUSPECT) return PARTS.suspect;
+    if (role === CallRole.CARRIER || role === CallRole.AMPLIFIER) return PARTS.carrier;
+    if (isReference) return PARTS.given;
+    return role === CallRole.CLEAN ? PARTS.clean : PARTS.unjudged;
+  });
+  for (const index of suspects) parts[index] = PARTS.suspect;
+  return parts;
 }
 
 function marksOf(graph: Graph, { scaled }: Measured): Uint8Array {

@@ -1,11 +1,14 @@
-import type { Grade, Overflow } from '../generated/graph_pb';
+import { Kind, type Grade, type Overflow } from '../generated/graph_pb';
 import type { Graph } from './graph';
 import { narrowed, type Integers } from './narrow';
 import { lowerBound } from './sorted';
 
 /** What to look for; everything that is set must hold. */
 export interface Query {
-  /** Part of the full name, in any case; or a pattern when `isPattern`. Empty finds all. */
+  /**
+   * Part of the full name, in any case; or several words, in any order, of the name and of the path
+   * of the module around it; or a pattern when `isPattern`. Empty finds all.
+   */
   readonly text: string;
   /** `text` is a regular expression, without regard to case. */
   readonly isPattern?: boolean;
@@ -64,7 +67,7 @@ export class Search {
       leavesOnly = false,
     } = query;
     const isPlain = isPattern !== true && text !== '';
-    const named = isPlain ? this.containing(text.toLowerCase()) : null;
+    const named = isPlain ? this.named(text.toLowerCase()) : null;
     if (named && !grades && !overflows && !reasons && microStep < 0 && !leavesOnly) return named;
     const hasName = isPattern === true && text !== '' ? this.patternTest(text) : () => true;
     const hits = new Int32Array(named?.length ?? graph.count);
@@ -92,6 +95,51 @@ export class Search {
       pattern.test(this.graph.name(index));
   }
 
+  /** One word is part of a name; of several each is part of it or of the module's around it. */
+  private named(text: string): Int32Array {
+    const words = text.split(/\s+/).filter((word) => word !== '');
+    const isOne = words.length < 2 || text.trim() !== text;
+    return isOne ? this.containing(text) : this.containingAll(words);
+  }
+
+  /**
+   * The nodes whose names have at least one of the words, and the names of the modules around them
+   * the others, in any order.
+   */
+  private containingAll(words: readonly string[]): Int32Array {
+    const { stem, count } = this.graph;
+    const { ending, stems } = this;
+    const around = this.stemsAround();
+    const held = words.map((word) => ({
+      bits: this.bits(word, true),
+      ofModule: stems.map((name) => isIn(name, word, true)),
+    }));
+    const hits = new Int32Array(count);
+    let found = 0;
+    for (let index = 0; index < count; index++) {
+      const module = around[index]!;
+      let own = 0;
+      const isHit = held.every(({ bits: [ofStem, ofEnding], ofModule }) => {
+        const isHere = (ofStem[stem[index]!]! & ofEnding[ending[index]!]!) !== 0;
+        if (isHere) own++;
+        return isHere || (module >= 0 && ofModule[module]!);
+      });
+      if (isHit && own > 0) hits[found++] = index;
+    }
+    return hits.slice(0, found);
+  }
+
+  /** Of each node the stem of the module that it lies in, or -1. */
+  private stemsAround(): Int32Array {
+    const { parent, stem, kind, count } = this.graph;
+    const around = new Int32Array(count).fill(-1);
+    for (let index = 1; index < count; index++) {
+      const above = parent[index]!;
+      around[index] = kind[above] === Kind.MODULE ? stem[above]! : around[above]!;
+    }
+    return around;
+  }
+
   /** The nodes whose names contain a text: a loop that calls nothing, over a million nodes. */
   private containing(text: string): Int32Array {
     const [ofStem, ofEnding] = this.bits(text);
@@ -109,9 +157,9 @@ export class Search {
    * Whether a text lies in the stem, in the ending, or across the border between them: one bit for
    * each way, and a name has the text if its stem and its ending have a bit in common.
    */
-  private bits(text: string): readonly [Int32Array, Int32Array] {
-    const ofStem = holding(this.stems, text, IN_STEM, IN_ENDING);
-    const ofEnding = holding(this.endings, text, IN_ENDING, IN_STEM);
+  private bits(text: string, isWhole = false): readonly [Int32Array, Int32Array] {
+    const ofStem = holding(this.stems, text, IN_STEM, IN_ENDING, isWhole);
+    const ofEnding = holding(this.endings, text, IN_ENDING, IN_STEM, isWhole);
     let bit = 1;
     for (let cut = 1; cut < text.length; cut++) {
       if (!this.initials.has(text.charAt(cut))) continue;
@@ -119,7 +167,9 @@ export class Search {
       // Endings are short, so only a few of the tails can be their beginning.
       if (!this.endings.some((name) => name.startsWith(tail))) continue;
       this.stems.forEach((name, place) => (ofStem[place]! |= flag(name.endsWith(head), bit)));
-      this.endings.forEach((name, place) => (ofEnding[place]! |= flag(name.startsWith(tail), bit)));
+      const begins = (name: string) =>
+        name.startsWith(tail) && !(isWhole && isCutNumber(tail, name, 0));
+      this.endings.forEach((name, place) => (ofEnding[place]! |= flag(begins(name), bit)));
       bit <<= 1;
     }
     return [ofStem, ofEnding];
@@ -134,12 +184,32 @@ const IN_STEM = 1 << 30;
 const IN_ENDING = 1 << 29;
 
 /** For each name, `other`, and `own` where it holds the text; `Int32Array.from` is far slower. */
-function holding(names: readonly string[], text: string, own: number, other: number): Int32Array {
+function holding(
+  names: readonly string[],
+  text: string,
+  own: number,
+  other: number,
+  isWhole: boolean,
+): Int32Array {
   const bits = new Int32Array(names.length).fill(other);
   for (let place = 0; place < names.length; place++) {
-    if (names[place]!.includes(text)) bits[place] = own | other;
+    if (isIn(names[place]!, text, isWhole)) bits[place] = own | other;
   }
   return bits;
+}
+
+/** Whether a name holds a text; `layers.1` is not in `layers.10` where numbers are to be whole. */
+function isIn(name: string, text: string, isWhole: boolean): boolean {
+  if (!isWhole) return name.includes(text);
+  for (let at = name.indexOf(text); at >= 0; at = name.indexOf(text, at + 1)) {
+    if (!isCutNumber(text, name, at)) return true;
+  }
+  return false;
+}
+
+/** Whether the number that a text ends with goes on in the name that has it at a place. */
+function isCutNumber(text: string, name: string, at: number): boolean {
+  return /\d$/.test(text) && /\d/.test(name.charAt(at + text.length));
 }
 
 function flag(isSet: boolean, bit: number): number {
@@ -148,7 +218,7 @@ function flag(isSet: boolean, bit: number): number {
 
 const searches = new WeakMap<Graph, Search>();
 
-/** The nodes whose full name contains a text, in execution order. */
+/** The nodes that a text names, see `Query`, in execution order. */
 export function searchNames(graph: Graph, text: string, microStep = -1): Int32Array {
   let search = searches.get(graph);
   if (!search) searches.set(graph, (search = new Search(graph)));

@@ -7,6 +7,7 @@ import type {
   Groups,
   NodeDetail,
   NodeFlow,
+  Suspect,
   Values,
 } from '../generated/graph_pb';
 import type { NodeRef } from '../layout/hierarchy';
@@ -30,6 +31,8 @@ export interface AppState {
   readonly groups: Groups | null;
   readonly selected: NodeRef | null;
   readonly detail: NodeDetail | null;
+  /** Of the suspect that the verdict card shows. */
+  readonly lead: Lead | null;
   /** Of the node selected last that somebody asked it of. */
   readonly flow: Flow | null;
   readonly flowProblem: string;
@@ -57,6 +60,12 @@ export interface AppState {
 
 /** Why the measures are not there: they take long, or cannot be had. */
 export type Measuring = 'late' | ProblemError | null;
+
+/** A suspect with its node. */
+export interface Lead {
+  readonly suspect: Suspect;
+  readonly detail: NodeDetail;
+}
 
 /** Where the tensors of a node come from and go. */
 export interface Flow {

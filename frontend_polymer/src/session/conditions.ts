@@ -23,6 +23,8 @@ export const CONDITIONS = [
   { key: 'direction', longest: 10, test: hasDirection, options: ['forward', 'backward'] },
   // The path of a module, with or without its class: the module and everything in it.
   { key: 'below', longest: 300, test: isBelow, choices: modulePaths },
+  // `model.py:193` in the stack of the call, or `model.py`; stacks come with the details of a node.
+  { key: 'code', longest: 300 },
   // Of any tensor of the node; the skeleton of a graph holds none.
   { key: 'dtype', longest: 100 },
   { key: 'input_dtype', longest: 100 },

@@ -41,8 +41,22 @@ export function isEmptyFind(find: Find): boolean {
   return !text && !isAsked && grades.length + overflows.length + reasons.length === 0;
 }
 
-/** Whether tensors decide, which the skeleton of a graph does not hold. */
-export function asksForTensors(find: Find): boolean {
+/** Whether a word names a file of code or a line of one. */
+export function isCodePlace(word: string): boolean {
+  return /^[^\s:]+\.py(:\d+)?$/i.test(word);
+}
+
+/** What is typed as `model.py:193` is looked for in stacks, the other words in names. */
+export function asTyped(find: Find): Find {
+  if (find.isPattern || find.code !== '') return find;
+  const words = find.text.trim().split(/\s+/);
+  const place = words.findIndex(isCodePlace);
+  if (place < 0) return find;
+  return { ...find, code: words[place]!, text: words.toSpliced(place, 1).join(' ') };
+}
+
+/** Whether what decides is not in the skeleton of a graph: tensors, and stacks. */
+export function asksForDetails(find: Find): boolean {
   return TEXT_CONDITIONS.some(({ key, test }) => !test && find[key] !== '');
 }
 

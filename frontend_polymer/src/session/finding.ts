@@ -1,7 +1,15 @@
 import { fetchIndices, fetchSearch, type Fetch } from '../data/api';
 import type { Graph } from '../data/graph';
 import { asProblem } from '../data/problem';
-import { asksForTensors, isEmptyFind, NO_FIND, searchOf, searchQuery, type Find } from './find';
+import {
+  asksForDetails,
+  asTyped,
+  isEmptyFind,
+  NO_FIND,
+  searchOf,
+  searchQuery,
+  type Find,
+} from './find';
 import { Side } from '../generated/graph_pb';
 import {
   hitsAmong,
@@ -90,7 +98,7 @@ export class Finding {
   /** Looks again, after the graphs or what to look for have changed. */
   run(): void {
     const { graphs, view, hits, fileHits } = this.store.state;
-    const { find } = view;
+    const find = asTyped(view.find);
     this.asking.abort();
     if (isEmptyFind(find)) {
       const isOurs = hits?.source !== 'legend';
@@ -103,7 +111,7 @@ export class Finding {
     }
     const side = graphs?.[find.side] ? find.side : Side.NPU;
     const graph = graphs?.[side];
-    if (graph && asksForTensors(find)) {
+    if (graph && asksForDetails(find)) {
       void this.askInGraph(graph, { ...find, side });
       return;
     }
@@ -125,7 +133,7 @@ export class Finding {
     });
   }
 
-  /** Only the server knows tensors; what it finds is marked and walked through like any hits. */
+  /** Only the server knows tensors and stacks; what it finds is marked and walked through like any hits. */
   private async askInGraph(graph: Graph, find: Find): Promise<void> {
     const { file, step, rank, micro } = this.store.state.view;
     const query = { ...searchQuery(find), file, step, rank, order: 'execution' };

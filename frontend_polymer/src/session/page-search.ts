@@ -16,6 +16,7 @@ import {
   type NodeDetail,
   type Parameter,
   type SearchResult,
+  type StackFrame,
 } from '../generated/graph_pb';
 import { TEXT_CONDITIONS } from './conditions';
 import { bySeverity, findIn, NO_FIND, type Find } from './find';
@@ -133,10 +134,12 @@ async function withTensors(
   found: Int32Array,
 ): Promise<Int32Array> {
   const asked = Object.entries(OF_TENSORS).filter(([key]) => find[key as keyof Find] !== '');
-  if (asked.length === 0) return found;
+  if (asked.length === 0 && find.code === '') return found;
   const fits = new Set<number>();
   for await (const detail of graphs.nodes()) {
-    const index = (side === Side.BENCH ? detail.bench : detail.npu)?.index;
+    const record = side === Side.BENCH ? detail.bench : detail.npu;
+    const index = record?.index;
+    if (find.code !== '' && !record?.stack.some((frame) => isAt(frame, find.code))) continue;
     const has = ([key, { sections, column }]: (typeof asked)[number]) =>
       detail.rows.some((row) => {
         const of = side === Side.BENCH ? row.bench : row.npu;
@@ -146,6 +149,14 @@ async function withTensors(
     if (index !== undefined && asked.every(has)) fits.add(index);
   }
   return found.filter((index) => fits.has(index));
+}
+
+/** Whether a frame is of a file, or of its line, given by the end of its path. */
+function isAt({ file, line }: StackFrame, code: string): boolean {
+  const wanted = code.toLowerCase();
+  return [file, `${file}:${line}`].some((place) =>
+    `/${place.toLowerCase()}`.endsWith(`/${wanted}`),
+  );
 }
 
 function isSame(of: Parameter, column: 'dtype' | 'shape', wanted: string): boolean {

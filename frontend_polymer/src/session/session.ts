@@ -4,10 +4,10 @@ import { Finding, type NodePlace } from './finding';
 import { Grade, Side, type Catalog } from '../generated/graph_pb';
 import type { NodeRef } from '../layout/hierarchy';
 import type { Graphs } from '../layout/sides';
-import type { ColourMode } from '../data/codes';
-import { fileOf, hasBench, NOTHING_SHOWN, pairOf, type AppState } from './app-state';
+import { fileOf, hasBench, NOTHING_SHOWN, type AppState } from './app-state';
 import { drawn } from './drawn';
 import { loadMeasures } from './measuring';
+import { followLead } from './lead';
 import { nearestView, nodeIn, unmetIn, type Unmet } from './nearest';
 import { Store, type ViewState } from './state';
 import { Tracing } from './tracing';
@@ -35,6 +35,7 @@ export class Session {
     this.store = new Store<AppState>({
       ...NOTHING_SHOWN,
       view,
+      lead: null,
       fileHits: null,
       searching: false,
       catalog: null,
@@ -45,6 +46,7 @@ export class Session {
       trail: [],
     });
     followValues(this.store, this.fetch);
+    followLead(this.store, this.fetch);
     this.tracing = new Tracing(this.store, this.fetch);
     this.finding = new Finding(this.store, this.fetch, (place) => void this.goTo(place));
   }
@@ -280,10 +282,9 @@ export class Session {
     const name = node ? graphs[node.side]!.name(node.index) : '';
     const reached = { ...this.state.view, node: name, ...(node ? { side: node.side } : {}) };
     const unmet = isJump ? [] : unmetIn(isFree ? { ...wanted, node: name } : wanted, reached);
-    const colours = startColours(this.state);
     this.store.update({
       ...{ ...selection(node), graphs, busy: null, unmet },
-      view: { ...reached, colours },
+      view: reached,
     });
     this.finding.run();
     await this.loadDetail();
@@ -351,14 +352,6 @@ type Shown = Pick<
   ViewState,
   'sync' | 'only' | 'unified' | 'colours' | 'powers' | 'trail' | 'automatic' | 'tab' | 'trend'
 >;
-
-/** A single graph has no errors to colour by; where values overflow is what there is to see. */
-function startColours(state: AppState): ColourMode {
-  const { colours } = state.view;
-  const counts = pairOf(state)?.overflowCounts ?? [];
-  const isLone = colours === 'precision' && !hasBench(state);
-  return isLone && counts.slice(1).some((count) => count > 0) ? 'overflow' : colours;
-}
 
 /** What was shown of the node before stays until the details of this one are there. */
 function selection(selected: NodeRef | null) {

@@ -19,7 +19,8 @@ export interface ViewState {
   readonly find: Find;
   /** Whether both sides fold, select and scroll together. */
   readonly sync: boolean;
-  readonly colours: ColourMode;
+  /** `auto` says by the verdict where there is one, else by the documented error. */
+  readonly colours: ColourMode | 'auto';
   /** Whether small numbers are written as powers of ten. */
   readonly powers: boolean;
   /** Whether what was matched by evidence alone counts as matched. */
@@ -53,7 +54,7 @@ export const INITIAL_VIEW: ViewState = {
   node: '',
   find: NO_FIND,
   sync: true,
-  colours: 'precision',
+  colours: 'auto',
   powers: false,
   trail: false,
   automatic: true,

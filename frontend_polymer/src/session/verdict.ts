@@ -47,12 +47,19 @@ export function nextSuspect(state: AppState, direction: 1 | -1): Suspect | undef
   return all[(from + direction + all.length) % all.length];
 }
 
+/** The suspect that the verdict card is about: the selected one, else the first. */
+export function shownSuspect(state: AppState): Suspect | undefined {
+  const all = verdictOf(state)?.suspects ?? [];
+  return all[state.view.page === 'overview' ? 0 : Math.max(0, suspectPosition(state))];
+}
+
 /** Place of the selected suspect among all of them, -1 when it is none. */
 export function suspectPosition(state: AppState): number {
   return (verdictOf(state)?.suspects ?? []).findIndex((suspect) => isSelected(state, suspect));
 }
 
-function isSelected({ view, selected }: AppState, suspect: Suspect): boolean {
+/** Whether a suspect is what is selected in the graph. */
+export function isSelected({ view, selected }: AppState, suspect: Suspect): boolean {
   const isHere = suspect.step === view.step && suspect.rank === view.rank;
   return isHere && selected?.side === suspect.side && selected.index === suspect.index;
 }

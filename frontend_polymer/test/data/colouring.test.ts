@@ -1,8 +1,10 @@
 import { create } from '@bufbuild/protobuf';
 import { describe, expect, test } from 'vitest';
-import { colouringOf, errorText, hasMeasures, Mark } from '../../src/data/colouring';
+import { colouringOf, errorText, hasMeasures, Mark, PARTS } from '../../src/data/colouring';
+import type { Graph } from '../../src/data/graph';
 import { beyondGrade } from '../../src/data/grades';
 import {
+  CallRole,
   Direction,
   Grade,
   GradeBandSchema,
@@ -33,6 +35,12 @@ const MODEL: Sketch = {
 };
 const REFERENCE = { ...MODEL, children: MODEL.children!.filter(({ key }) => key !== 'alone') };
 const [graph, reference] = graphPair(MODEL, REFERENCE);
+/** A graph as it is with a verdict. */
+function withRoles(of: Graph, roles: readonly CallRole[]): Graph {
+  const made = Object.create(of) as Graph;
+  return Object.defineProperties(made, { role: { value: Uint8Array.from(roles) } });
+}
+
 const UNIT = 2 ** -20;
 const SCALED = [-1, 1e-7, 0.01, 0.5, 0.3, -1, -1];
 const measures = create(MeasuresSchema, {
@@ -57,6 +65,22 @@ describe('a colouring', () => {
 
   test('beyond rounding leaves rounding pale and goes by powers from there', () => {
     expect(grades('beyond')).toEqual([UNGRADED, OK, SERIOUS, SEVERE, SEVERE, UNMATCHED, OK]);
+  });
+
+  test('by the verdict says what part each node plays, whatever its error', () => {
+    const { UNKNOWN, CLEAN, SUSPECT, CARRIER, AMPLIFIER } = CallRole;
+    const roles = [UNKNOWN, CLEAN, SUSPECT, CARRIER, UNKNOWN, UNKNOWN, AMPLIFIER];
+    const judged = withRoles(graph, roles);
+    const { unjudged, clean, suspect, carrier, given } = PARTS;
+    expect([...colouringOf(judged, 'role', known, false).grade]).toEqual([
+      ...[unjudged, clean, suspect, carrier, unjudged, UNMATCHED, carrier],
+    ]);
+    // The verdict accuses calls that the debug side lacks: the reference has nothing else to tell.
+    const suspects = [Int32Array.of(5), Int32Array.of(2)] as const;
+    const accused = { ...known, suspects };
+    expect(colouringOf(judged, 'role', accused, false).grade[5]).toBe(suspect);
+    const parts = colouringOf(reference, 'role', accused, true).grade;
+    expect([...parts]).toEqual([given, given, suspect, given, given, given]);
   });
 
   test('counts by its own grades', () => {

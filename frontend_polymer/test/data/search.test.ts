@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Graph } from '../../src/data/graph';
 import { nextHit, previousHit, requiredText, Search, searchNames } from '../../src/data/search';
-import { Grade, Overflow } from '../../src/generated/graph_pb';
+import { Grade, Kind, Overflow } from '../../src/generated/graph_pb';
+import { llamaPair } from '../graphs/llama';
 import { forSeeds, randomPair, type Random } from '../graphs/random';
 import { graphPair } from '../graphs/synthetic';
 
@@ -27,6 +28,46 @@ test('a text is found wherever it lies in the full name', () => {
     expect([...new Search(graph).find({ text })], text).toEqual(expected);
     expect([...searchNames(graph, text)]).toEqual(expected);
   });
+});
+
+test('each of several words is in the name or in that of the module around, one in the name', () => {
+  forSeeds(200, (random) => {
+    const [graph] = graphPair(...randomPair(random, 60));
+    const pick = () => graph.name(random.below(graph.count)).split('.').slice(0, 2).join('.');
+    const words = [pick(), randomText(random, graph), pick()]
+      .slice(0, 2 + random.below(2))
+      .flatMap((word) => word.split(/\s+/))
+      .filter((word) => word !== '');
+    if (words.length < 2) return;
+    const patterns = words.map((word) => {
+      const literal = word.replace(/[.*+?^${}()|[\]\\#]/g, '\\$&');
+      return new RegExp(`${literal}${/\d$/.test(word) ? '(?!\\d)' : ''}`, 'i');
+    });
+    const around = (index: number) => {
+      const modules = graph.ancestors(index).filter((above) => graph.kindOf(above) === Kind.MODULE);
+      return modules.length === 0 ? '' : graph.stems[graph.stem[modules.at(-1)!]!]!;
+    };
+    const expected = naive(graph, (index) => {
+      const own = patterns.map((pattern) => pattern.test(graph.name(index)));
+      const all = own.every((isOwn, at) => isOwn || patterns[at]!.test(around(index)));
+      return all && own.some((isOwn) => isOwn);
+    });
+    expect([...searchNames(graph, ` ${words.join('  ')}`.trim())], words.join(' ')).toEqual(
+      expected,
+    );
+  });
+});
+
+test('a number at the end of a word is whole', () => {
+  const [graph] = graphPair(...llamaPair({ layers: 12 }));
+  const found = Array.from(searchNames(graph, 'linear layers.1'), (index) =>
+    graph
+      .ancestors(index)
+      .map((above) => graph.name(above))
+      .join(' '),
+  );
+  expect(found.length).toBeGreaterThan(0);
+  for (const path of found) expect(path).toMatch(/layers\.1\./);
 });
 
 test('a pattern finds what it matches in the full name', () => {

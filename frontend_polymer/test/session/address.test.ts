@@ -22,6 +22,7 @@ describe('the address fragment', () => {
         overflows: [Overflow.HIGH],
         reasons: ['other_type', 'no_such_name'],
         operator: 'softmax',
+        code: 'model.py:7',
         dtype: 'float32',
         shape: '[2, 3]',
         below: 'model.layers.1',

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 
 import { moduleAround, modulePath, operatorsOf } from '../../src/session/conditions';
-import { bySeverity, findIn, isEmptyFind, NO_FIND } from '../../src/session/find';
+import { asTyped, bySeverity, findIn, isEmptyFind, NO_FIND } from '../../src/session/find';
 import { Grade } from '../../src/generated/graph_pb';
 import { llamaPair } from '../graphs/llama';
 import { forSeeds, randomPair } from '../graphs/random';
@@ -92,4 +92,15 @@ test('a direction finds the calls of that direction', () => {
     expect(found.length).toBeGreaterThan(10);
     for (const index of found) expect(graph.name(index)).toContain(`.${direction}`);
   }
+});
+
+test.each([
+  ['modeling_llama.py:193', 'modeling_llama.py:193', ''],
+  ['softmax models/llama.py:7', 'models/llama.py:7', 'softmax'],
+  ['train.py', 'train.py', ''],
+  ['layers.1 softmax', '', 'layers.1 softmax'],
+])('%s asks for code %s and names %s', (typed, code, text) => {
+  expect(asTyped({ ...NO_FIND, text: typed })).toMatchObject({ code, text });
+  const asked = { ...NO_FIND, text: typed, isPattern: true };
+  expect(asTyped(asked)).toBe(asked);
 });

@@ -63,6 +63,14 @@ _OF_TENSORS = (
 )
 
 
+# Of any frame of the stack: a file by the end of its path, with or without the line.
+_CODE = """node.stack_id IN (
+    SELECT stack_id FROM stack JOIN frame USING (frame_id) JOIN text ON text_id = file_id
+    WHERE lower(value || ':' || line) = :value OR lower(value) = :value
+    OR substr(lower(value || ':' || line), -length(:value) - 1) = '/' || :value
+    OR substr(lower(value), -length(:value) - 1) = '/' || :value)"""
+
+
 @dataclass(frozen=True)
 class TextCondition:
     """A test in SQL of what stands at ``:value``, and how that is written there."""
@@ -78,6 +86,7 @@ TEXT_CONDITIONS = {
     "input_dtype": TextCondition(_OF_TENSORS.format("section IN (0, 2) AND dtype_id"), _compact),
     "output_dtype": TextCondition(_OF_TENSORS.format("section IN (1, 3) AND dtype_id"), _compact),
     "shape": TextCondition(_OF_TENSORS.format("shape_id"), _compact),
+    "code": TextCondition(_CODE, _lower),  # model.py:193, or model.py for all of its lines
     "below": TextCondition(_BELOW, _path),  # path of a module: itself and everything below it
 }
 
@@ -206,10 +215,30 @@ def _tests(wanted: Search) -> tuple[list[str], dict[str, object]]:
     if wanted.direction is not None:
         tests.append("node.direction = :direction")
         bound["direction"] = wanted.direction
-    if wanted.name and not wanted.regex:
+    words = [] if wanted.regex else _lower(wanted.name).split()
+    if len(words) == 1 or wanted.name.strip() != wanted.name:
         tests.append(f"instr(lower({NAME_SQL}), :name)")
         bound["name"] = _lower(wanted.name)
+    elif words:
+        own = [f"lower({NAME_SQL}) || '.' GLOB :word{at}" for at in range(len(words))]
+        around = [f"lower({_AROUND}) || '.' GLOB :word{at}" for at in range(len(words))]
+        tests += [f"({one} OR {other})" for one, other in zip(own, around, strict=True)]
+        tests.append(f"({' OR '.join(own)})")  # not all that lies in a module of such a name
+        bound |= {f"word{at}": _held(word) for at, word in enumerate(words)}
     return tests, bound
+
+
+# Stem of the module that a node lies in.
+_AROUND = """ifnull((SELECT value FROM node AS above
+    LEFT JOIN node AS outer ON outer.node_id = above.parent_id
+    JOIN text ON text_id = iif(above.kind = 0, above.stem_id, outer.stem_id)
+    WHERE above.node_id = node.parent_id), '')"""
+
+
+def _held(word: str) -> str:
+    """What a text with a word in it matches; ``layers.1`` is not in ``layers.10``."""
+    escaped = "".join(f"[{letter}]" if letter in "*?[" else letter for letter in word)
+    return f"*{escaped}[^0-9]*" if word[-1].isdigit() else f"*{escaped}*"
 
 
 def _read_hits(connection: sqlite3.Connection, nodes: list[int]) -> list[Hit]:

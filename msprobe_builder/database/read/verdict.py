@@ -112,6 +112,11 @@ class PlaceVerdict:
         """Whether what differs here came from another rank or step."""
         return has_code(self.said, FOLLOWS)
 
+    @property
+    def outcome(self) -> str:
+        """The conclusion, or ``follows``."""
+        return "follows" if self.follows else self.conclusion
+
 
 @dataclass(frozen=True)
 class Verdict:

@@ -48,7 +48,7 @@ def arranged_by(
             ]
     if found:
         return min(found)[1:]
-    return _lone_choice(runs, node) if is_gross else None
+    return _lone_choice(runs, node) if is_gross and not runs.backward[node] else None
 
 
 def _lone_choice(runs: Runs, node: int) -> tuple[int, int] | None:

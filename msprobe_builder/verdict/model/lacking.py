@@ -61,9 +61,7 @@ def cut_off(runs: Runs, rows: Int) -> Iterable[Clue]:
         other = int(runs.partner[node])
         if other < 0 or calls.direction[node] != Direction.FORWARD or not calls.is_api[node]:
             continue
-        if casts[node]:
-            continue
-        if table.section[row] == Section.OUTPUT:
+        if table.section[row] == Section.OUTPUT and not casts[node]:
             yield Clue(_LACKING, 0, node, Cause.GRADIENT, row)
             return
         for side, part, partner, made in (
@@ -72,9 +70,9 @@ def cut_off(runs: Runs, rows: Int) -> Iterable[Clue]:
         ):
             maker = int(part.table.node[made]) if made >= 0 else -1
             if maker >= 0 and partner[maker] < 0:
-                yield Clue(_LACKING, side, maker, Cause.GRADIENT, row)
+                yield Clue(_LACKING, side, maker, Cause.GRADIENT, -1)
                 return
-        if (calls.twin[node] >= 0) != (others.twin[other] >= 0):
+        if not casts[node] and (calls.twin[node] >= 0) != (others.twin[other] >= 0):
             yield Clue(_LACKING, 0, node, Cause.GRADIENT, row)
             return
 

@@ -28,6 +28,7 @@ WORST = 10.0  # as far off as one can be: finite here, not there
 _MASK = 1e3  # a lowest number that many times the highest one hides what it stands for
 _MASK_FROM = -9e3
 _NOT_HIDDEN = -50.0  # an exponential of less is as good as none
+_BESIDE = 4.0
 _COUNTED = 1e-5  # of the hidden elements, what sums of a recorder cannot tell
 # Rounding is not quite without direction: a share of it moves mean and norm.
 _COMMON = 0.12
@@ -39,6 +40,7 @@ _HALF_NORM = 0.3  # of a unit of half precision, where a recorder takes the norm
 _UNRELATED = 0.5
 _TELLING, _NEARLY, _THREE = 0.1, 0.5, 3  # of numbers that are multiples of others
 _SEVERAL = 16
+_MOST_READ, _MOST_OF_READ = 20 * SINGLE, 0.9  # what sums of any order may differ by
 _EXACT_SPREAD = 1.5  # e that was measured, in units of e that was expected
 
 
@@ -135,12 +137,26 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
         column[rows] = values
     result.moved[:, rows] = moved
     result.size[rows] = np.fmax.reduce(moved, axis=0)
+    result.resolution[:] = np.fmax(result.resolution, _read_otherwise(runs, result, rows))
     _measured(result, runs, comparisons)
     result.differs[:] = (result.moved[:_MEAN] > 0).any(axis=0) | (
         result.moved[_MEAN:] > _CLEARLY * result.resolution
     ).any(axis=0)
     result.differs[result.exact > 0] = True
     return result
+
+
+def _read_otherwise(runs: Runs, seen: Observations, rows: Int) -> float:
+    """What the sums of the two recorders differ by, read of weights and data with equal extremes.
+
+    Which order a sum is taken in depends on the device; that is no difference of what it is of.
+    """
+    same = (runs.maker[rows] < 0) & _is_given(runs, rows) & (seen.elements[rows] >= _SEVERAL)
+    same &= (seen.moved[:_MEAN, rows] == 0).all(axis=0)
+    found = np.fmax(*np.nan_to_num(seen.moved[_MEAN:, rows[same]]))
+    if len(found) < _SEVERAL:
+        return 0.0
+    return min(float(np.quantile(found, _MOST_OF_READ)), _MOST_READ)
 
 
 def _is_given(runs: Runs, rows: Int) -> Bool:
@@ -173,7 +189,9 @@ def _masked_otherwise(own: Float, theirs: Float, mine: Bool, other: Bool) -> Flo
     with np.errstate(all="ignore"):
         hidden, there = ((one[_NORM] / one[_MIN]) ** 2 for one in (own, theirs))
         share = np.abs(hidden - there) / np.fmax(hidden, there)
-        share[share < _COUNTED] = 0.0
+        # What is added to a mask value is there as well.
+        beside = _BESIDE * np.fmax(*(np.abs(one[_MAX] / one[_MIN]) for one in (own, theirs)))
+        share[share < np.fmax(_COUNTED, beside)] = 0.0
         sees_all = ((own[_MIN] > _NOT_HIDDEN) & other) | ((theirs[_MIN] > _NOT_HIDDEN) & mine)
         share[mine != other] = np.where(sees_all, 1.0, np.nan)[mine != other]
     return np.asarray(np.sqrt(share))

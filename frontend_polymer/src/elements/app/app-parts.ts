@@ -6,7 +6,7 @@ import '../find/ga-find-line';
 import './ga-help';
 import '../graph/ga-hierarchy';
 import '../graph/ga-legend';
-import '../graph/ga-verdict-line';
+import '../verdict/ga-verdict-line';
 import './ga-exposed';
 import './ga-message';
 import './ga-notice';
@@ -36,21 +36,24 @@ export const appParts = html`<ga-toolbar
   <div class="stage">
     <div class="work" inert$="[[_isOverview(state)]]">
       <ga-progress active="[[_busy(state)]]" message="[[_waiting(state, text)]]"></ga-progress>
-      <ga-view-tools
-        session="[[session]]"
-        state="[[state]]"
-        zoom="[[zoom]]"
-        layers="[[layers]]"
-        on-view-command="_run"
-        on-show-node="_showNode"
-      ></ga-view-tools>
-      <ga-verdict-line
-        role="region"
-        aria-label$="[[text.verdict.title]]"
-        state="[[state]]"
-        on-step-suspect="_stepSuspect"
-        on-step-error="_stepError"
-      ></ga-verdict-line>
+      <div class="bar">
+        <ga-verdict-line
+          id="verdictLine"
+          role="region"
+          aria-label$="[[text.verdict.title]]"
+          state="[[state]]"
+          on-step-suspect="_stepSuspect"
+          on-step-error="_stepError"
+        ></ga-verdict-line>
+        <ga-view-tools
+          session="[[session]]"
+          state="[[state]]"
+          zoom="[[zoom]]"
+          layers="[[layers]]"
+          on-view-command="_run"
+          on-show-node="_showNode"
+        ></ga-view-tools>
+      </div>
       <ga-find-line
         role="region"
         aria-label$="[[text.find.active]]"
@@ -115,6 +118,7 @@ export const appParts = html`<ga-toolbar
       role="region"
       aria-label$="[[text.overview.label]]"
       state="[[state]]"
+      palette="[[palette]]"
       on-enter="_enter"
       on-show-node="_showNode"
     ></ga-overview>

@@ -29,6 +29,27 @@ export const appStyles = html`<style>
     min-height: 0;
     display: flex;
   }
+  @media (min-width: 1001px) {
+    .column:has(ga-details[dock]:not([collapsed], [hidden])) {
+      flex-direction: row;
+    }
+  }
+  main {
+    min-width: 0;
+  }
+  .bar {
+    display: flex;
+    align-items: center;
+    flex: none;
+    min-height: 34px;
+    background: var(--ga-surface);
+    border-bottom: 1px solid var(--ga-border);
+  }
+  @media (max-width: 760px) {
+    .bar {
+      flex-wrap: wrap;
+    }
+  }
   main {
     flex: 1;
     min-height: 0;

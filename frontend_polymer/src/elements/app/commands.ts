@@ -23,6 +23,8 @@ export interface CommandTarget {
   stepHit(direction: 1 | -1): void;
   readonly walker: Walker;
   findBelow(): void;
+  toggleCard(): void;
+  toggleDock(): void;
   nextColours(): void;
   togglePowers(): void;
   pickPartner(): void;
@@ -74,6 +76,7 @@ export function commandsOf(target: CommandTarget, text: Texts): Command[] {
     { name: text.verdict.previousSuspect, keys: ['V'], run: () => stepSuspect(walker, -1) },
     { name: text.verdict.nextError, keys: ['e'], run: () => stepError(walker, 1) },
     { name: text.verdict.previousError, keys: ['E'], run: () => stepError(walker, -1) },
+    { name: text.verdict.card, keys: ['j'], run: () => target.toggleCard(), takesFocus: true },
     { name: view.pathToErrors, keys: [], run: run('path-to-errors') },
     { name: shell.matchSelected, keys: ['m'], run: () => target.pickPartner() },
     ...takingBack(target, text),
@@ -117,6 +120,7 @@ export function commandsOf(target: CommandTarget, text: Texts): Command[] {
     },
     { name: text.find.below, keys: ['b'], run: () => target.findBelow() },
     { name: text.find.panelHint, keys: ['l'], run: () => target.toggleList() },
+    { name: text.details.dock, keys: ['r'], run: () => target.toggleDock() },
     ...(hasBench(state) ? ofTwo : []),
     ...(modes.length > 1 ? colours : []),
     { name: text.colours.powers, keys: ['k'], run: () => target.togglePowers() },

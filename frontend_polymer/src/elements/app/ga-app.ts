@@ -29,6 +29,9 @@ import { commandsOf, placesOf, type Command, type CommandTarget } from './comman
 import { copyText } from '../parts/copy-text';
 import { focusLater, ownsFocus } from '../parts/focus';
 import type { GraphPlace } from '../overview/ga-overview';
+import type { GaDetails } from '../details/ga-details';
+import type { GaVerdictLine } from '../verdict/ga-verdict-line';
+import { commandOf } from './keyboard';
 import type { GaHelp } from './ga-help';
 import type { GaHierarchy } from '../graph/ga-hierarchy';
 import type { GaPalette } from './ga-palette';
@@ -42,7 +45,7 @@ import { pickRefusal } from '../match/match-choices';
 import { controls, tokens } from '../parts/styles';
 import { takeBack, type TakeBack } from '../match/take-back';
 import { findBelow, stepError, stepSuspect, type Walker } from './walks';
-import { keyOf, shownPlace } from './window-words';
+import { shownPlace } from './window-words';
 
 /** Before the catalogue is there. */
 const NO_BANDS: readonly GradeBand[] = [];
@@ -157,13 +160,8 @@ export class GaApp extends LocalizedElement implements CommandTarget {
     return state.view.page === 'overview' && fileOf(state) !== undefined && !this._message(state);
   }
 
-  _stepSuspect(event: CustomEvent<1 | -1>): void {
-    stepSuspect(this.walker, event.detail);
-  }
-
-  _stepError(event: CustomEvent<1 | -1>): void {
-    stepError(this.walker, event.detail);
-  }
+  readonly _stepSuspect = (event: CustomEvent<1 | -1>) => stepSuspect(this.walker, event.detail);
+  readonly _stepError = (event: CustomEvent<1 | -1>) => stepError(this.walker, event.detail);
 
   _showNode(event: CustomEvent<NodePlace>): void {
     this.showNode(event.detail);
@@ -182,9 +180,7 @@ export class GaApp extends LocalizedElement implements CommandTarget {
     this.enter(event.detail);
   }
 
-  _run(event: CustomEvent<ViewCommand>): void {
-    this.hierarchy.run(event.detail);
-  }
+  readonly _run = (event: CustomEvent<ViewCommand>) => this.runView(event.detail);
 
   _stepHit(event: CustomEvent<1 | -1>): void {
     this.stepHit(event.detail);
@@ -287,9 +283,13 @@ export class GaApp extends LocalizedElement implements CommandTarget {
     const commands = [...commandsOf(this, this.text), ...placesOf(this, this.text)];
     const runs = commands.map((command) => ({ ...command, run: () => this.perform(command) }));
     const { graphs } = this._isOverview(this.state) ? { graphs: null } : this.state;
-    (this.$['palette'] as GaPalette).open(runs, graphs, (node) => {
+    const go = (node: NodeRef) => {
       this.goTo(node);
       this.hierarchy.focusGraph();
+    };
+    (this.$['palette'] as GaPalette).open(runs, graphs, go, (text) => {
+      this.session.finding.change({ text });
+      this.isListOpen = true;
     });
   }
 
@@ -321,6 +321,14 @@ export class GaApp extends LocalizedElement implements CommandTarget {
 
   findBelow(): void {
     if (findBelow(this.walker)) this.isListOpen = true;
+  }
+
+  toggleCard(): void {
+    (this.$['verdictLine'] as GaVerdictLine).toggle();
+  }
+
+  toggleDock(): void {
+    (this.$['details'] as GaDetails).toggleDock();
   }
 
   nextColours(): void {
@@ -358,9 +366,7 @@ export class GaApp extends LocalizedElement implements CommandTarget {
     );
   }
 
-  runView(command: ViewCommand): void {
-    this.hierarchy.run(command);
-  }
+  readonly runView = (command: ViewCommand) => this.hierarchy.run(command);
 
   /** Keys work in the graph after every command. */
   private perform({ run, takesFocus = false }: Pick<Command, 'run' | 'takesFocus'>): void {
@@ -376,18 +382,11 @@ export class GaApp extends LocalizedElement implements CommandTarget {
 
   /** Keys that work wherever the focus is, unless it is in a field to type in. */
   private key(event: KeyboardEvent): void {
-    const [target] = event.composedPath();
-    const isPalette = (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k';
-    const isTyping = target instanceof HTMLInputElement || target instanceof HTMLSelectElement;
-    if (event.composedPath().some((part) => part instanceof HTMLDialogElement)) return;
-    const key = keyOf(event);
-    if (!isPalette && (isTyping || key === '')) return;
     const isOverview = this._isOverview(this.state);
-    const command = commandsOf(this, this.text).find(
-      ({ keys, isEverywhere }) => keys.includes(key) && (isEverywhere === true || !isOverview),
-    );
-    if (isPalette) this.openPalette();
-    else if (command) this.press(command);
+    const commands = commandsOf(this, this.text);
+    const possible = commands.filter(({ isEverywhere }) => isEverywhere === true || !isOverview);
+    const command = commandOf(event, possible);
+    if (command) this.press(command);
     // Otherwise Escape is the browser's own, which closes a dialog with it.
     else if (event.key === 'Escape' && this.state.pick) this.session.endPick(null);
     else return;

@@ -5,6 +5,7 @@ import { searchNames } from '../../data/search';
 import { Grade, Side } from '../../generated/graph_pb';
 import type { NodeRef } from '../../layout/hierarchy';
 import { moduleAround } from '../../session/conditions';
+import { isCodePlace } from '../../session/find';
 import type { AppState } from '../../session/app-state';
 import type { Command } from './commands';
 import { create } from '../parts/create';
@@ -128,6 +129,7 @@ export class GaPalette extends LocalizedElement {
   private commands: readonly Command[] = [];
   private graphs: AppState['graphs'] = null;
   private go: (node: NodeRef) => void = () => undefined;
+  private look: (text: string) => void = () => undefined;
   private found: readonly Command[] = [];
   private at = 0;
 
@@ -135,11 +137,13 @@ export class GaPalette extends LocalizedElement {
     commands: readonly Command[],
     graphs: AppState['graphs'],
     go: (node: NodeRef) => void,
+    look: (text: string) => void,
   ): void {
     if (this.dialog.open) return;
     this.commands = commands;
     this.graphs = graphs;
     this.go = go;
+    this.look = look;
     this.input.value = '';
     this.dialog.showModal();
     this._fill();
@@ -149,12 +153,20 @@ export class GaPalette extends LocalizedElement {
   _fill(): void {
     const words = this.input.value.trim().toLowerCase().split(/\s+/);
     const fits = ({ name }: Command) => words.every((word) => name.toLowerCase().includes(word));
-    this.found = [...this.commands.filter(fits), ...this.nodes(words)].slice(0, MOST);
+    const code = words.find(isCodePlace);
+    const lines = code ? [this.codeSearch(this.input.value.trim())] : [];
+    const found = [...this.commands.filter(fits), ...lines, ...this.nodes(words)];
+    this.found = found.slice(0, MOST);
     this.at = 0;
     const items = this.found.map((command, at) => this.item(command, at));
     const none = create('div', 'muted none', this.text.find.nothing);
     this.list.replaceChildren(...(items.length > 0 ? items : [none]));
     this.mark();
+  }
+
+  /** Stacks are with the server: the search asks it. */
+  private codeSearch(text: string): Command {
+    return { name: this.text.find.findCode(text), keys: [], run: () => this.look(text) };
   }
 
   /** What it leads to: its grade, its name, its kind and, of a command, its keys. */
@@ -214,15 +226,15 @@ export class GaPalette extends LocalizedElement {
     command.run();
   }
 
-  /** One word is looked for as part of a node's name. */
+  /** Words of a node's name, and of the path of the module around it. */
   private nodes(words: readonly string[]): Command[] {
-    const [word = '', second] = words;
-    if (!this.graphs || word.length < 2 || second !== undefined) return [];
+    const text = words.join(' ');
+    if (!this.graphs || text.length < 2) return [];
     return [Side.NPU, Side.BENCH].flatMap((side) => {
       const graph = this.graphs?.[side];
       if (!graph) return [];
       const isTwin = (index: number) => side === Side.BENCH && (graph.partner[index] ?? -1) >= 0;
-      return Array.from(searchNames(graph, word))
+      return Array.from(searchNames(graph, text))
         .filter((index) => !isTwin(index))
         .slice(0, MOST)
         .map((index) => ({

@@ -33,8 +33,8 @@ export class GaToolbar extends LocalizedElement {
           display: flex;
           align-items: center;
           gap: 12px;
-          height: 48px;
-          padding: 0 12px;
+          height: 40px;
+          padding: 0 8px 0 12px;
           background: var(--ga-surface);
           border-bottom: 1px solid var(--ga-border);
         }
@@ -85,8 +85,8 @@ export class GaToolbar extends LocalizedElement {
             flex-wrap: wrap;
             gap: 6px 10px;
             height: auto;
-            min-height: 48px;
-            padding: 6px 12px;
+            min-height: 40px;
+            padding: 4px 12px;
           }
           label.file {
             min-width: 110px;
@@ -121,7 +121,7 @@ export class GaToolbar extends LocalizedElement {
         <span>[[text.toolbar.rank]]</span>
         <select id="rank" class="number" on-change="_rank"></select>
       </label>
-      <label hidden$="[[isOverview]]">
+      <label hidden$="[[!_hasMicroSteps(state, isOverview)]]">
         <span>[[text.toolbar.microStep]]</span>
         <select id="micro" class="number" on-change="_micro"></select>
       </label>
@@ -270,6 +270,10 @@ export class GaToolbar extends LocalizedElement {
 
   _isOverview({ view }: AppState): boolean {
     return view.page === 'overview';
+  }
+
+  _hasMicroSteps(state: AppState, isOverview: boolean): boolean {
+    return !isOverview && (pairOf(state)?.microSteps ?? 0) > 1;
   }
 
   _pressed(value: boolean): string {

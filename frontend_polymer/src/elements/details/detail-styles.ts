@@ -11,11 +11,39 @@ export const detailStyles = html`<style>
     border-top: 1px solid var(--ga-border);
     min-height: 0;
   }
+  /* Not in per cent of what it stands in: that would be measured as if it had no height set. */
+  :host(:not([collapsed])) {
+    height: min(var(--height), max(70vh, 240px));
+  }
+  @media (min-width: 1001px) {
+    :host([dock]:not([collapsed])) {
+      width: min(var(--width), 70vw);
+      height: auto;
+      border-top: none;
+      border-left: 1px solid var(--ga-border);
+    }
+    :host([dock]:not([collapsed])) .header {
+      flex-wrap: wrap;
+      padding-top: 6px;
+    }
+    :host([dock]:not([collapsed])) ga-node-summary {
+      flex-basis: 70%;
+      --ga-summary-wrap: wrap;
+    }
+    :host([dock]:not([collapsed])) ga-call-site {
+      flex-basis: 80%;
+      order: 1;
+    }
+    :host([dock]:not([collapsed])) .tabs {
+      flex-wrap: wrap;
+      overflow: visible;
+    }
+  }
   .header {
     display: flex;
     align-items: center;
     gap: 8px;
-    padding: 4px 8px 0 12px;
+    padding: 2px 8px 0 12px;
     flex: none;
   }
   .tabs {
@@ -23,7 +51,7 @@ export const detailStyles = html`<style>
     align-items: center;
     justify-content: space-between;
     gap: 12px;
-    padding: 2px 8px 3px;
+    padding: 0 8px 2px;
     border-bottom: 1px solid var(--ga-border);
     flex: none;
     overflow: hidden;
@@ -38,12 +66,29 @@ export const detailStyles = html`<style>
     }
   }
   ga-call-site {
-    flex: none;
-    padding: 0 8px 0 6px;
+    flex: 1 1 200px;
   }
   ga-node-summary {
-    flex: 1;
+    flex: 0 1 auto;
     min-width: 0;
+  }
+  #dock {
+    margin-left: auto;
+  }
+  @media (max-width: 1000px) {
+    #dock {
+      display: none;
+    }
+    .header {
+      flex-wrap: wrap;
+    }
+    ga-node-summary {
+      flex: 1 1 300px;
+    }
+    ga-call-site {
+      order: 1;
+      flex: 1 0 100%;
+    }
   }
   [role='tablist'] {
     display: flex;

@@ -4,7 +4,7 @@ import { Side, type StackFrame } from '../../generated/graph_pb';
 import type { AppState } from '../../session/app-state';
 import { LocalizedElement } from '../parts/localized';
 import { controls } from '../parts/styles';
-import { callSite, placeText } from './stack-frames';
+import { callSite, placeText } from '../../data/stack-frames';
 
 /** The line of code that calls the selected node; a click shows the whole stack. */
 export class GaCallSite extends LocalizedElement {

@@ -5,7 +5,6 @@ import { Grade, Side, type GradeBand, type NodeDetail } from '../../generated/gr
 import type { Texts } from '../../i18n';
 import { fileOf, hasBench, pairOf, type AppState } from '../../session/app-state';
 import type { Session } from '../../session/session';
-import { readSetting, writeSetting } from '../../data/settings';
 import { detailStyles } from './detail-styles';
 import { detailTabs, type Tab, type TabItem } from './detail-tabs';
 import { firstError } from '../parts/first-error';
@@ -22,20 +21,27 @@ import '../parts/ga-resize';
 import './ga-stack';
 import './ga-table-tools';
 import './ga-tensor-table';
+import {
+  isRight,
+  rememberDock,
+  rememberHeight,
+  rememberWidth,
+  storedDock,
+  storedHeight,
+  storedWidth,
+} from './panel-size';
 import { kept } from '../parts/kept';
 import { LocalizedElement } from '../parts/localized';
 import { controls } from '../parts/styles';
 import { storedLook, type TableLook } from './table-look';
-
-const SETTING = 'details.height';
-const LOWEST = 120;
 
 /** The panel at the bottom: what the selected node holds and where it comes from. */
 export class GaDetails extends LocalizedElement {
   static get template() {
     return html`${controls}${detailStyles}
       <ga-resize
-        height="[[height]]"
+        size="[[_size(dock, height, width)]]"
+        sideways="[[_isRight(dock)]]"
         label="[[text.details.resize]]"
         hidden$="[[collapsed]]"
         on-resize="_resize"
@@ -47,6 +53,17 @@ export class GaDetails extends LocalizedElement {
           state="[[state]]"
         ></ga-back>
         <ga-node-summary state="[[state]]"></ga-node-summary>
+        <ga-call-site state="[[state]]" on-show-stack="_showStack"></ga-call-site>
+        <button
+          id="dock"
+          class="icon plain"
+          aria-pressed$="[[_word(dock)]]"
+          title="[[text.details.dock]] (r)"
+          aria-label="[[text.details.dock]]"
+          on-click="toggleDock"
+        >
+          <ga-icon name="dock"></ga-icon>
+        </button>
         <button
           id="collapse"
           class="icon plain"
@@ -58,7 +75,6 @@ export class GaDetails extends LocalizedElement {
           <ga-icon name="[[_collapseIcon(collapsed)]]"></ga-icon>
         </button>
       </div>
-      <ga-call-site state="[[state]]" on-show-stack="_showStack"></ga-call-site>
       <div class="tabs" hidden$="[[collapsed]]">
         <div
           role="tablist"
@@ -174,15 +190,18 @@ export class GaDetails extends LocalizedElement {
       tab: { type: String, computed: '_tab(state.view.tab)' },
       tabs: { type: Array, computed: '_tabs(state, text)' },
       shown: { type: String, computed: '_shown(tab, tabs)' },
-      height: { type: Number, value: storedHeight, observer: '_resized' },
-      collapsed: { type: Boolean, value: false, observer: '_resized' },
+      height: { type: Number, value: storedHeight },
+      width: { type: Number, value: storedWidth },
+      /** Whether it stands at the right of the graph, and not below it. */
+      dock: { type: Boolean, value: storedDock, reflectToAttribute: true },
+      collapsed: { type: Boolean, value: false, reflectToAttribute: true },
       look: { type: Object, value: storedLook },
       showLibrary: { type: Boolean, value: false },
     };
   }
 
   static get observers() {
-    return ['_picked(state.picked)'];
+    return ['_picked(state.picked)', '_sized(height, width)'];
   }
 
   declare session: Session;
@@ -192,6 +211,8 @@ export class GaDetails extends LocalizedElement {
   declare tabs: TabItem[];
   declare shown: Tab;
   declare height: number;
+  declare width: number;
+  declare dock: boolean;
   declare collapsed: boolean;
   declare look: TableLook;
   declare showLibrary: boolean;
@@ -205,15 +226,30 @@ export class GaDetails extends LocalizedElement {
     this.collapsed = false;
   }
 
-  _resized(): void {
-    // Not in per cent of what it stands in: that would be measured as if it had no height set.
-    this.style.height = this.collapsed ? 'auto' : `min(${this.height}px, max(70vh, 240px))`;
+  _sized(height: number, width: number): void {
+    this.style.setProperty('--height', `${height}px`);
+    this.style.setProperty('--width', `${width}px`);
   }
 
-  _resize(event: CustomEvent<number>): void {
-    const highest = window.innerHeight * 0.7;
-    this.height = Math.round(Math.max(LOWEST, Math.min(event.detail, highest)));
-    writeSetting(SETTING, String(this.height));
+  /** Right of the graph or below it; remembered. */
+  toggleDock(): void {
+    this.dock = !this.dock;
+    this.collapsed = false;
+    rememberDock(this.dock);
+  }
+
+  _resize({ detail: size }: CustomEvent<number>): void {
+    if (this._isRight(this.dock)) this.width = rememberWidth(size);
+    else this.height = rememberHeight(size);
+  }
+
+  _size(dock: boolean, height: number, width: number): number {
+    return dock ? width : height;
+  }
+
+  /** In a narrow window it stands below, whatever was chosen. */
+  _isRight(dock: boolean): boolean {
+    return isRight(dock);
   }
 
   readonly _tabs = kept(
@@ -312,6 +348,10 @@ export class GaDetails extends LocalizedElement {
     return Boolean(value);
   }
 
+  _word(value: boolean): string {
+    return String(value);
+  }
+
   _not(value: boolean): string {
     return String(!value);
   }
@@ -347,11 +387,6 @@ export class GaDetails extends LocalizedElement {
   _collapseIcon(collapsed: boolean): string {
     return collapsed ? 'up' : 'down';
   }
-}
-
-function storedHeight(): number {
-  const stored = Number(readSetting(SETTING));
-  return stored >= LOWEST ? stored : Math.min(320, Math.round(window.innerHeight * 0.38));
 }
 
 customElements.define('ga-details', GaDetails);

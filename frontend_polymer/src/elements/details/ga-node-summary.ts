@@ -12,12 +12,11 @@ import {
 import type { Texts } from '../../i18n';
 import type { NodeRef } from '../../layout/hierarchy';
 import { fileOf, hasBench, pairOf, type AppState } from '../../session/app-state';
-import { formatExact, formatNumber } from '../parts/format';
+import { formatExact, formatNumber, rankList } from '../parts/format';
 import '../parts/ga-copy';
 import '../parts/ga-icon';
 import { gradeStyle, overflowStyle } from '../parts/grade-style';
 import { LocalizedElement } from '../parts/localized';
-import { rankList } from './merge-recipe';
 import { controls } from '../parts/styles';
 import { gradeName, kindName, overflowName, translated } from '../parts/words';
 
@@ -29,15 +28,13 @@ export class GaNodeSummary extends LocalizedElement {
         :host {
           display: flex;
           align-items: center;
-          gap: 8px;
-          height: 28px;
+          gap: 2px 8px;
+          min-height: 28px;
+          flex-wrap: var(--ga-summary-wrap, nowrap);
         }
         @media (max-width: 1100px) {
           :host {
             flex-wrap: wrap;
-            gap: 2px 8px;
-            height: auto;
-            min-height: 28px;
           }
         }
         h2 {

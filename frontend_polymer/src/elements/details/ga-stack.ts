@@ -7,7 +7,7 @@ import type { Texts } from '../../i18n';
 import '../parts/ga-copy';
 import '../parts/ga-icon';
 import { LocalizedElement } from '../parts/localized';
-import { editorLink, stackSections, stackText, type StackSection } from './stack-frames';
+import { editorLink, stackSections, stackText, type StackSection } from '../../data/stack-frames';
 import { controls } from '../parts/styles';
 
 const NONE: ReadonlySet<number> = new Set();

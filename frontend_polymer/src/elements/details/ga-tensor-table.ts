@@ -3,6 +3,7 @@ import { html } from '@polymer/polymer/polymer-element.js';
 import type { GradeBand, NodeDetail, ParameterRow } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import { LocalizedElement } from '../parts/localized';
+import { showWithin } from '../parts/show-within';
 import { controls } from '../parts/styles';
 import { nameOf, nextSort, type TableLook } from './table-look';
 import { tensorColumns } from './tensor-columns';
@@ -25,7 +26,7 @@ export class GaTensorTable extends LocalizedElement {
         }
         th,
         td {
-          padding: 3px 10px;
+          padding: 2px 10px;
           text-align: left;
           white-space: nowrap;
           border-bottom: 1px solid var(--ga-border);
@@ -40,7 +41,7 @@ export class GaTensorTable extends LocalizedElement {
           color: var(--ga-muted);
         }
         thead tr + tr th {
-          top: 27px;
+          top: 25px;
         }
         thead .group {
           color: var(--ga-text);
@@ -321,7 +322,7 @@ export class GaTensorTable extends LocalizedElement {
   private showOutputs(content: HTMLElement): void {
     this.scrollTop = 0;
     const first = content.querySelector<HTMLElement>('[data-section="output"]');
-    first?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+    if (first) showWithin(this, first);
   }
 
   _click(event: Event): void {

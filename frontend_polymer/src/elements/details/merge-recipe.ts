@@ -4,19 +4,7 @@ import { readRecipe, type Recipe } from '../../data/recipe';
 import type { NodeRecord, Parameter } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import { create } from '../parts/create';
-
-/** "0, 1, 2, 3, 8" as "0–3, 8". */
-export function rankList(ranks: readonly number[]): string {
-  const runs: [number, number][] = [];
-  for (const rank of ranks) {
-    const last = runs.at(-1);
-    if (last && rank === last[1] + 1) last[1] = rank;
-    else runs.push([rank, rank]);
-  }
-  return runs
-    .map(([from, to]) => (from === to ? from : `${from}${to === from + 1 ? ', ' : '–'}${to}`))
-    .join(', ');
-}
+import { rankList } from '../parts/format';
 
 /** Whether something can be said about how this value was merged. */
 export function isMerged(

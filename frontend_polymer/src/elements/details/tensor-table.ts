@@ -11,7 +11,7 @@ import { create } from '../parts/create';
 import '../parts/ga-icon';
 import { gradeBars } from '../parts/grade-style';
 import { slicesOf } from '../../data/slices';
-import { differenceView, thumbnail } from './difference-picture';
+import { differenceView, thumbnail } from '../parts/difference-picture';
 import { isMerged, recipeView } from './merge-recipe';
 import { nameOf, sorted, type TableLook } from './table-look';
 import type { Cell, Column, ColumnGroup } from './tensor-columns';

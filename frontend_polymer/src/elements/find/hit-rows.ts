@@ -1,6 +1,6 @@
 import { GRADES, OVERFLOWS } from '../../data/codes';
 import { OF_MODULES } from '../../data/label';
-import { Grade, Overflow, Side } from '../../generated/graph_pb';
+import { Grade, Kind, Overflow, Side, type SearchResult } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import type { AppState } from '../../session/app-state';
 import { moduleAround, modulePath } from '../../session/conditions';
@@ -29,6 +29,37 @@ export function hitCount({ hits, fileHits }: AppState): number {
 
 export function hitPosition({ hits, fileHits }: AppState): number {
   return (fileHits ?? hits)?.position ?? -1;
+}
+
+/** What the results of a list are grouped by, and at which of them a group begins. */
+export interface HitGroups {
+  readonly starts: Int32Array;
+  readonly title: (start: number) => string;
+}
+
+/** By module and, where all steps and ranks are searched, by these; not where the worst come first. */
+export function hitGroups(state: AppState): HitGroups {
+  const { fileHits, view } = state;
+  const count = hitCount(state);
+  if (view.find.order === 'severity') return { starts: new Int32Array(), title: () => '' };
+  const key = fileHits ? placeKeys(fileHits.result) : moduleKeys(state);
+  const starts: number[] = [];
+  for (let at = 0; at < count; at++) if (at === 0 || key(at) !== key(at - 1)) starts.push(at);
+  return { starts: Int32Array.from(starts), title: (start) => hitRow(state, start)?.module ?? '' };
+}
+
+function placeKeys({ step, rank, module }: SearchResult): (at: number) => string {
+  return (at) => `${step[at]} ${rank[at]} ${module[at]}`;
+}
+
+/** The module around each result, by its number. */
+function moduleKeys({ hits, graphs }: AppState): (at: number) => number {
+  const graph = graphs?.[hits?.side ?? Side.NPU];
+  return (at) => {
+    let above = graph?.parent[hits!.sequence[at]!] ?? -1;
+    while (above >= 0 && graph!.kindOf(above) !== Kind.MODULE) above = graph!.parent[above]!;
+    return above;
+  };
 }
 
 /** The result at this place of the list. */
@@ -61,7 +92,7 @@ export function hitRow({ hits, fileHits, graphs }: AppState, at: number): HitRow
 }
 
 /** A result as two lines: its name, and what is known of it. */
-export function hitElement(row: HitRow, text: Texts): HTMLElement {
+export function hitElement(row: HitRow, isGrouped: boolean, text: Texts): HTMLElement {
   const element = create('div', 'hit');
   element.role = 'option';
   element.title = [row.module, row.name].filter((line) => line !== '').join('\n');
@@ -72,7 +103,7 @@ export function hitElement(row: HitRow, text: Texts): HTMLElement {
   swatch.append(bars);
   const facts = [
     row.place ? text.find.place(row.place.step, row.place.rank) : '',
-    OF_MODULES.test(row.name) ? '' : row.module,
+    isGrouped || OF_MODULES.test(row.name) ? '' : row.module,
     row.error === undefined
       ? gradeName(row.grade, text)
       : `${gradeName(row.grade, text)} ${formatNumber(row.error)}`,

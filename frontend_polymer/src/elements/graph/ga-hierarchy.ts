@@ -5,15 +5,15 @@ import type { Palette } from '../../canvas/palette';
 import type { Colours, Marks } from '../../canvas/painter';
 import { HierarchyView } from '../../canvas/view';
 import { ROW_HEIGHT } from '../../canvas/viewport';
-import type { ColourMode } from '../../data/codes';
-import type { Measured } from '../../data/colouring';
-import { Grade, Side, type GradeBand } from '../../generated/graph_pb';
+import { Grade, Side } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import { otherSide, type Graphs } from '../../layout/sides';
 import type { HierarchyState } from '../../layout/state';
 import type { NodeRef } from '../../layout/hierarchy';
 import type { Hits } from '../../session/hits';
 import { fileOf, type AppState } from '../../session/app-state';
+import { coloursOf, knownOf } from '../../session/colours';
+import { verdictOf } from '../../session/verdict';
 import type { Session } from '../../session/session';
 import type { Look } from '../../session/state';
 import { firstError, leastError } from '../parts/first-error';
@@ -34,7 +34,8 @@ import { saveBlob, saveText } from '../parts/save-file';
 import { saveReport, saveTable } from '../parts/save-table';
 import { controls } from '../parts/styles';
 
-const NO_BANDS: readonly GradeBand[] = [];
+/** Levels that are unfolded where nothing is wrong. */
+const OPEN_LEVELS = 2;
 const ZOOM_STEP = 1.25;
 /** Milliseconds without a change after which the view rests. */
 const REST = 100;
@@ -73,7 +74,7 @@ export class GaHierarchy extends LocalizedElement {
       '_selectedChanged(state.selected)',
       '_pickChanged(state.pick, state.selected)',
       '_shownAs(state.view.sync, state.view.only, state.view.unified)',
-      '_coloursChanged(state.view.colours, state.view.powers, state.measures, file.bands)',
+      '_coloursChanged(state)',
       '_factsChanged(state.values, text)',
       '_lookChanged(state.graphs, state.view.look)',
       '_hitsChanged(state.hits)',
@@ -165,6 +166,11 @@ export class GaHierarchy extends LocalizedElement {
       this.view.setState(before);
       return;
     }
+    // What verdict and colours call clean has no errors to lead to.
+    if (coloursOf(this.state) === 'role' && verdictOf(this.state)?.conclusion === 'clean') {
+      this.view.expand((expansion) => expansion.toLevel(OPEN_LEVELS));
+      return;
+    }
     this.expandToErrors();
     const first = firstError(npu);
     if (first >= 0) this.view.bring({ side: Side.NPU, index: first });
@@ -232,16 +238,11 @@ export class GaHierarchy extends LocalizedElement {
   }
 
   /** Comes with every change of state; to look up the colours anew takes all nodes. */
-  _coloursChanged(
-    mode: ColourMode,
-    asPower: boolean,
-    measures: Measured | null,
-    bands: readonly GradeBand[] = NO_BANDS,
-  ): void {
-    const before = this.colours;
-    const isKnown = before?.known.measures === measures && before.known.bands === bands;
-    if (isKnown && before.mode === mode && before.asPower === asPower) return;
-    this.colours = { mode, asPower, known: { measures, bands } };
+  _coloursChanged(state: AppState): void {
+    const [mode, known, asPower] = [coloursOf(state), knownOf(state), state.view.powers];
+    const { colours } = this;
+    if (colours?.known === known && colours.mode === mode && colours.asPower === asPower) return;
+    this.colours = { mode, asPower, known };
     this.view.setColours(this.colours);
   }
 

@@ -3,24 +3,27 @@ import '@polymer/polymer/lib/elements/dom-repeat.js';
 
 import { GRADES, type ColourMode } from '../../data/codes';
 import type { Graph } from '../../data/graph';
-import { Mark, type Colouring } from '../../data/colouring';
+import { Mark, PARTS, type Colouring } from '../../data/colouring';
 import { USUAL_ROUNDINGS } from '../../data/grades';
 import { Grade, Overflow, Side } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import { fileOf, hasBench, type AppState } from '../../session/app-state';
 import type { Session } from '../../session/session';
-import { colourModesOf, shownColouring } from '../../session/colours';
+import { colourModesOf, coloursOf, shownColouring } from '../../session/colours';
 import { whyLate } from '../../session/measuring';
 import { ALL_MICRO_STEPS } from '../../session/state';
 import { formatCount } from '../parts/format';
+import { legendStyles } from './legend-styles';
 import { kept } from '../parts/kept';
 import { LocalizedElement } from '../parts/localized';
 import { setValue } from '../parts/set-value';
 import { controls } from '../parts/styles';
-import { gradeBars, gradeStyle, overflowStyle } from '../parts/grade-style';
+import { gradeBars, gradeStyle, overflowStyle, partStyle } from '../parts/grade-style';
 import { gradeName, overflowName } from '../parts/words';
 
 const LEVELS = [Overflow.CRITICAL, Overflow.HIGH, Overflow.MEDIUM] as const;
+
+const PARTS_SHOWN = ['suspect', 'carrier', 'clean', 'unjudged'] as const;
 
 /** From here on counts are shortened; the tooltip has all digits. */
 const CROWDED = 100_000;
@@ -46,123 +49,7 @@ interface Entry {
 /** What the colours mean, how many nodes have each, and a way to walk through them. */
 export class GaLegend extends LocalizedElement {
   static get template() {
-    return html`${controls}
-      <style>
-        :host {
-          display: flex;
-          align-items: center;
-          flex-wrap: wrap;
-          gap: 0 4px;
-          min-height: 36px;
-          flex: none;
-          padding: 3px 8px;
-          background: var(--ga-surface);
-          border-top: 1px solid var(--ga-border);
-        }
-        button .swatch {
-          width: 22px;
-          height: 14px;
-          border-radius: 3px;
-          border: 1px solid;
-          flex: none;
-          display: grid;
-          place-items: center;
-        }
-        button .swatch.dashed {
-          border-style: dashed;
-        }
-        button .swatch.round {
-          border-radius: 7px;
-        }
-        button {
-          padding: 0 8px;
-          font-variant-numeric: tabular-nums;
-        }
-        button:disabled {
-          opacity: 0.65;
-        }
-        .kind {
-          margin-left: 8px;
-          padding-left: 12px;
-          border-left: 1px solid var(--ga-border);
-          white-space: nowrap;
-        }
-        button {
-          position: relative; /* what is hidden visually must not widen the page */
-        }
-        .count {
-          font-weight: 600;
-        }
-        #colours {
-          height: 26px;
-          padding: 0 2px;
-          max-width: 150px;
-        }
-        .meaning,
-        .waiting {
-          flex: 1 0 100%;
-          padding: 0 8px;
-          font-size: 12px;
-          line-height: 18px;
-        }
-        @media (max-height: 760px) {
-          .meaning {
-            display: none;
-          }
-        }
-        button .swatch.near-zero {
-          border-color: var(--ga-grade-3-stroke);
-          background: repeating-linear-gradient(
-            -45deg,
-            var(--ga-grade-3-fill) 0 3px,
-            var(--ga-surface) 3px 6px
-          );
-        }
-        button .swatch.hidden {
-          border-color: var(--ga-grade-1-stroke);
-          background: linear-gradient(
-            to bottom left,
-            var(--ga-grade-5-solid) 30%,
-            var(--ga-grade-1-fill) 32%
-          );
-        }
-        .total {
-          margin-left: auto;
-          padding: 0 8px;
-          white-space: nowrap;
-        }
-        @media (max-width: 1500px) {
-          .range {
-            display: none;
-          }
-        }
-        @media (max-width: 1800px) {
-          /* Grades that share the line with overflow levels. */
-          button:has(~ .kind:not([hidden])) .range {
-            display: none;
-          }
-        }
-        @media (max-width: 1400px) {
-          :host {
-            gap: 0;
-          }
-          button {
-            gap: 4px;
-            padding: 0 5px;
-          }
-          .kind {
-            margin-left: 2px;
-            padding-left: 8px;
-          }
-          /* What nothing has, where the line is full. */
-          button.spare {
-            display: none;
-          }
-          #colours {
-            max-width: 140px;
-          }
-        }
-      </style>
+    return html`${controls}${legendStyles}
       <select
         id="colours"
         hidden$="[[_isLone(state)]]"
@@ -189,10 +76,7 @@ export class GaLegend extends LocalizedElement {
         </button>
       </template>
       <span class="total muted">[[position]]</span>
-      <span class="waiting muted" role="status">[[_waiting(state, text)]]</span>
-      <span class="meaning muted cut" title="[[_meaning(state, text)]]"
-        >[[_meaning(state, text)]]</span
-      >`;
+      <span class="waiting muted" role="status">[[_waiting(state, text)]]</span>`;
   }
 
   static override get properties() {
@@ -214,7 +98,7 @@ export class GaLegend extends LocalizedElement {
 
   readonly _entries = kept(
     (state: AppState, text: Texts) => [
-      ...[state.graphs, state.measures, fileOf(state), state.view.colours, state.view.micro],
+      ...[state.graphs, state.measures, fileOf(state), coloursOf(state), state.view.micro],
       ...[listedKey(state), text],
     ],
     (state, text) => this.made(state, text),
@@ -222,11 +106,14 @@ export class GaLegend extends LocalizedElement {
 
   private made(state: AppState, text: Texts): Entry[] {
     if (!state.graphs) return [];
-    const { graphs, view } = state;
+    const { graphs } = state;
+    const mode = coloursOf(state);
     const colouring = shownColouring(state, graphs[Side.NPU]);
     return [
-      ...this.grades(state, text, colouring),
-      ...(view.colours === 'precision' ? this.marks(state, text, colouring) : []),
+      ...(mode === 'role'
+        ? this.parts(state, text, colouring)
+        : this.grades(state, text, colouring)),
+      ...(mode === 'precision' ? this.marks(state, text, colouring) : []),
       ...this.overflows(state, text),
     ];
   }
@@ -243,7 +130,7 @@ export class GaLegend extends LocalizedElement {
   readonly _waiting = ({ measuring }: AppState, text: Texts) => whyLate(measuring, text);
 
   _meaning(state: AppState, text: Texts): string {
-    const { colours } = state.view;
+    const colours = coloursOf(state);
     return hasBench(state) || colours === 'overflow' ? text.colours.meaning[colours] : '';
   }
 
@@ -254,7 +141,7 @@ export class GaLegend extends LocalizedElement {
     if (names.join() !== [...select.options].map((option) => option.text).join()) {
       select.replaceChildren(...modes.map((mode, at) => new Option(names[at], mode)));
     }
-    setValue(select, state.view.colours);
+    setValue(select, coloursOf(state));
   }
 
   _chosen(event: Event): void {
@@ -308,6 +195,27 @@ export class GaLegend extends LocalizedElement {
         ...{ kind: '', isFirst: false },
         find: (_: Graph, micro: number) => among(graph, micro, (index) => grades[index] === grade),
       }));
+  }
+
+  /** What nodes play in the verdict, who may be to blame first. */
+  private parts(state: AppState, text: Texts, { grade: grades, ...rest }: Colouring): Entry[] {
+    const graph = state.graphs![Side.NPU];
+    const counts = countGrades(graph, { grade: grades, ...rest }, state.view.micro);
+    const entry = (key: string, name: string, grade: Grade, style: string) => ({
+      ...this.entry(key, name, counts[grade]!),
+      ...{ style, border: '', bars: gradeBars(grade), range: '', kind: '', isFirst: false },
+      find: (_: Graph, micro: number) => among(graph, micro, (index) => grades[index] === grade),
+    });
+    const unmatched = gradeName(Grade.UNMATCHED, text);
+    return [
+      ...PARTS_SHOWN.map((part) =>
+        entry(`part-${part}`, text.parts[part], PARTS[part], partStyle(part)),
+      ),
+      {
+        ...entry('grade-6', unmatched, Grade.UNMATCHED, gradeStyle(Grade.UNMATCHED)),
+        border: 'dashed',
+      },
+    ];
   }
 
   /** Errors that a value near zero makes too much of, and those that the documented error hides. */
@@ -391,8 +299,8 @@ function countGrades(graph: Graph, { grade, rollup }: Colouring, micro: number):
 /** The errors that get a grade, where its colour says so; checksums are equal or not. */
 function rangeOf(state: AppState, grade: Grade): string {
   const file = fileOf(state);
-  if (state.view.colours === 'beyond') return grade === Grade.OK ? `≤ ×${USUAL_ROUNDINGS}` : '';
-  if (file?.task === 'md5' && state.view.colours !== 'scaled') return '';
+  if (coloursOf(state) === 'beyond') return grade === Grade.OK ? `≤ ×${USUAL_ROUNDINGS}` : '';
+  if (file?.task === 'md5' && coloursOf(state) !== 'scaled') return '';
   const { low, high } = file?.bands.find((band) => band.grade === grade) ?? {};
   return low === undefined || high === undefined ? '' : `${low} – ${high}`;
 }

@@ -29,7 +29,7 @@ export class GaSides extends LocalizedElement {
         :host {
           display: flex;
           position: relative;
-          height: 28px;
+          height: 22px;
           flex: none;
           border-bottom: 1px solid var(--ga-border);
           background: var(--ga-raised);
@@ -77,7 +77,7 @@ export class GaSides extends LocalizedElement {
           position: absolute;
           top: 0;
           padding-left: 8px;
-          font: 12px/28px var(--ga-font);
+          font: 12px/22px var(--ga-font);
           color: var(--ga-muted);
           background: var(--ga-raised);
           white-space: nowrap;

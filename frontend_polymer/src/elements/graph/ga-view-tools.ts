@@ -4,7 +4,7 @@ import { Side } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import { fileOf, hasBench, hasServer, pairOf, type AppState } from '../../session/app-state';
 import type { Session } from '../../session/session';
-import { colourModesOf } from '../../session/colours';
+import { colourModesOf, coloursOf } from '../../session/colours';
 import type { ColourMode } from '../../data/codes';
 import '../parts/ga-icon';
 import { kept } from '../parts/kept';
@@ -42,11 +42,10 @@ export class GaViewTools extends LocalizedElement {
         :host {
           display: flex;
           align-items: center;
-          gap: 4px;
-          height: 36px;
-          padding: 0 8px;
-          background: var(--ga-surface);
-          border-bottom: 1px solid var(--ga-border);
+          gap: 2px;
+          flex: none;
+          margin-left: auto;
+          padding: 0 8px 0 4px;
         }
         .rule {
           width: 1px;
@@ -54,45 +53,52 @@ export class GaViewTools extends LocalizedElement {
           margin: 0 4px;
           background: var(--ga-border);
         }
-        .space {
-          flex: 1;
-        }
         #level {
-          width: 92px;
+          width: 76px;
+          height: 26px;
+          padding: 0 2px;
         }
         #zoom {
-          width: 60px;
+          width: 52px;
+          padding: 0;
           font-variant-numeric: tabular-nums;
+        }
+        /* The wheel and the keys + and − are still there. */
+        @media (max-width: 1400px) {
+          [data-command='zoom-in'],
+          [data-command='zoom-out'] {
+            display: none;
+          }
         }
         @media (max-width: 1200px) {
           :host {
+            flex: 1 1 auto;
             flex-wrap: wrap;
-            height: auto;
-            min-height: 36px;
           }
-          .wide,
           .rule {
             display: none;
           }
         }
       </style>
       <button
-        class="plain"
+        class="icon plain"
         data-command="expand-all"
+        title="[[text.view.expandAll]]"
         on-click="_run"
         disabled$="[[disabled]]"
         aria-label="[[text.view.expandAll]]"
       >
-        <ga-icon name="expand"></ga-icon><span class="wide">[[text.view.expandAll]]</span>
+        <ga-icon name="expand"></ga-icon>
       </button>
       <button
-        class="plain"
+        class="icon plain"
         data-command="collapse-all"
+        title="[[text.view.collapseAll]]"
         on-click="_run"
         disabled$="[[disabled]]"
         aria-label="[[text.view.collapseAll]]"
       >
-        <ga-icon name="collapse"></ga-icon><span class="wide">[[text.view.collapseAll]]</span>
+        <ga-icon name="collapse"></ga-icon>
       </button>
       <select
         id="level"
@@ -102,7 +108,7 @@ export class GaViewTools extends LocalizedElement {
         on-change="_level"
       ></select>
       <button
-        class="plain"
+        class="icon plain"
         data-command="path-to-errors"
         on-click="_run"
         hidden$="[[!hasBench]]"
@@ -110,7 +116,7 @@ export class GaViewTools extends LocalizedElement {
         title="[[text.view.pathToErrorsHint]]"
         aria-label="[[text.view.pathToErrors]]"
       >
-        <ga-icon name="path"></ga-icon><span class="wide">[[text.view.pathToErrors]]</span>
+        <ga-icon name="path"></ga-icon>
       </button>
       <span class="rule"></span>
       <button
@@ -153,11 +159,11 @@ export class GaViewTools extends LocalizedElement {
       >
         <ga-icon name="fit"></ga-icon>
       </button>
-      <span class="space"></span>
+      <span class="rule"></span>
       <ga-notes file="[[_file(state)]]"></ga-notes>
       <button
         id="unified"
-        class="plain"
+        class="icon plain"
         hidden$="[[!hasBench]]"
         disabled$="[[disabled]]"
         aria-pressed$="[[_pressed(state.view.unified)]]"
@@ -165,18 +171,18 @@ export class GaViewTools extends LocalizedElement {
         on-click="_unified"
         aria-label="[[text.view.unified]]"
       >
-        <ga-icon name="merge"></ga-icon><span class="wide">[[text.view.unified]]</span>
+        <ga-icon name="merge"></ga-icon>
       </button>
       <button
         id="sync"
-        class="plain"
+        class="icon plain"
         hidden$="[[!_isDouble(state, hasBench)]]"
         aria-pressed$="[[_pressed(state.view.sync)]]"
         title="[[text.view.syncHint]]"
         on-click="_sync"
         aria-label="[[text.view.sync]]"
       >
-        <ga-icon name="link"></ga-icon><span class="wide">[[text.view.sync]]</span>
+        <ga-icon name="link"></ga-icon>
       </button>
       <ga-menu
         id="menu"
@@ -280,7 +286,8 @@ export class GaViewTools extends LocalizedElement {
 
   private made(state: AppState, layers: LayerFolding | null, text: Texts): MenuItem[] {
     const { shell } = text;
-    const { only, unified, colours, powers } = state.view;
+    const { only, unified, powers } = state.view;
+    const colours = coloursOf(state);
     const modes = colourModesOf(state);
     const ways = (modes.length > 1 ? modes : []).map((mode, at) => ({
       id: `colours-${mode}`,

@@ -5,7 +5,8 @@ import { Side } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import type { AppState } from '../../session/app-state';
 import { trailOf } from '../../session/tracing';
-import { suspectsHere, verdictOf } from '../../session/verdict';
+import { suspectIndexes } from '../../session/colours';
+import { verdictOf } from '../../session/verdict';
 
 let last: { readonly of: readonly unknown[]; readonly marks: Marks } | null = null;
 
@@ -14,12 +15,6 @@ export function marksOf(state: AppState, text: Texts): Marks {
   const { graphs, groups, flow, selected, view } = state;
   const of = [graphs, groups, flow, selected, view.trail, verdictOf(state), text];
   if (last?.of.every((part, at) => part === of[at])) return last.marks;
-  const suspects = graphs ? suspectsHere(state) : [];
-  const on = (side: Side) => {
-    const count = graphs?.[side]?.count ?? 0;
-    const found = suspects.filter((one) => one.side === side && one.index < count);
-    return Int32Array.from(found, ({ index }) => index).sort();
-  };
   const bands = (key: 'npu' | 'bench') =>
     (groups?.groups ?? []).map((group) => ({
       label: text.match.group(group.operation, Math.round(100 * group.certainty)),
@@ -27,7 +22,7 @@ export function marksOf(state: AppState, text: Texts): Marks {
     }));
   const trail = graphs ? trailOf(state).filter((index) => index < graphs[Side.NPU].count) : null;
   const marks = {
-    suspects: [on(Side.NPU), on(Side.BENCH)] as const,
+    suspects: suspectIndexes(state),
     bands: [bands('npu'), bands('bench')] as const,
     trail: trail ?? new Int32Array(),
   };

@@ -18,9 +18,24 @@ export class GaNotes extends LocalizedElement {
         ga-dialog {
           --ga-dialog-width: 800px;
         }
+        @media (max-width: 1600px) {
+          .label {
+            display: none;
+          }
+          #open {
+            padding: 0 6px;
+          }
+        }
       </style>
-      <button id="open" class="plain" on-click="open" hidden$="[[!file]]">
-        <ga-icon name="info"></ga-icon>[[_label(file, text)]]
+      <button
+        id="open"
+        class="plain"
+        title="[[_label(file, text)]]"
+        aria-label="[[_label(file, text)]]"
+        on-click="open"
+        hidden$="[[!file]]"
+      >
+        <ga-icon name="info"></ga-icon><span class="label">[[_label(file, text)]]</span>
       </button>
       <ga-dialog id="dialog" heading="[[text.notes.about]]">
         <ga-file-facts file="[[file]]" on-show-node="_close"></ga-file-facts>

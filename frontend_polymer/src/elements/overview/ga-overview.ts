@@ -1,5 +1,6 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
+import type { Palette } from '../../canvas/palette';
 import type { Configuration, DatabaseFile, GraphPair } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import { fileOf, type AppState } from '../../session/app-state';
@@ -7,13 +8,16 @@ import { verdictOf } from '../../session/verdict';
 import { formatCount } from '../parts/format';
 import './ga-configuration';
 import './ga-file-facts';
-import './ga-verdict';
+import '../verdict/ga-verdict';
 import '../parts/ga-icon';
 import { graphCounts } from './graph-counts';
-import { firstWrongGraph, isAnythingWrong, worstGraph } from './heat-cell';
+import { firstWrongGraph, isAnythingWrong, isJudged, worstGraph } from './heat-cell';
 import { HeatMap } from './heat-map';
+import { heatStrip } from './heat-strip';
+import { outcomeCounts } from './outcome-counts';
 import { overviewStyles } from './overview-styles';
 import { LocalizedElement } from '../parts/localized';
+import { showWithin } from '../parts/show-within';
 import { controls } from '../parts/styles';
 
 /** What `enter` carries: the graph to show. */
@@ -56,6 +60,8 @@ export class GaOverview extends LocalizedElement {
             </div>
           </header>
           <p class="muted">[[_hints(file, text)]]</p>
+          <div id="outcomes"></div>
+          <div id="strip"></div>
           <div
             class="scroll"
             id="map"
@@ -84,6 +90,7 @@ export class GaOverview extends LocalizedElement {
       ...super.properties,
       state: Object,
       file: { type: Object, computed: '_file(state)' },
+      palette: Object,
       worst: { type: Object, computed: '_worst(file)' },
       first: { type: Object, value: null, computed: '_first(file, worst)' },
     };
@@ -92,6 +99,7 @@ export class GaOverview extends LocalizedElement {
   static get observers() {
     return [
       '_render(file, text)',
+      '_paletteChanged(palette)',
       '_placeChanged(state.view.step, state.view.rank, state.view.page)',
     ];
   }
@@ -101,10 +109,16 @@ export class GaOverview extends LocalizedElement {
   declare worst: GraphPair | undefined;
   /** The first wrong graph, where it is not the worst one. */
   declare first: GraphPlace | null;
+  declare palette: Palette | undefined;
   private moreCounts: () => void = () => undefined;
   private heatMap: HeatMap | undefined;
   private shown = '';
-  private readonly resized = new ResizeObserver(() => this._look());
+  private readonly resized = new ResizeObserver(() => {
+    this._look();
+    if (this.map.clientWidth !== this.width) this.drawStrip();
+    this.width = this.map.clientWidth;
+  });
+  private width = 0;
 
   override connectedCallback(): void {
     super.connectedCallback();
@@ -155,13 +169,15 @@ export class GaOverview extends LocalizedElement {
   }
 
   _mapTitle(file: DatabaseFile | undefined, text: Texts): string {
+    if (file && isJudged(file)) return text.overview.heatMapJudged;
     if (file?.isComparison) return text.overview.heatMap;
     return file?.overflowChecked ? text.overview.heatMapOverflow : text.overview.heatMapPlain;
   }
 
   _worstLabel(worst: GraphPair | undefined, text: Texts): string {
     if (!worst) return '';
-    const label = isAnythingWrong(worst) ? text.overview.worst : text.overview.open;
+    const isWorse = this.file !== undefined && !isJudged(this.file) && isAnythingWrong(worst);
+    const label = isWorse ? text.overview.worst : text.overview.open;
     return label(worst.step, worst.rank);
   }
 
@@ -180,6 +196,8 @@ export class GaOverview extends LocalizedElement {
     const held = this.map.contains(this.shadowRoot?.activeElement ?? null);
     element.setAttribute('aria-labelledby', 'mapTitle');
     this.map.replaceChildren(element);
+    (this.$['outcomes'] as HTMLElement).replaceChildren(...outcomeCounts(file, text));
+    this.drawStrip();
     const { table, more } = graphCounts(file, text);
     (this.$['counts'] as HTMLElement).replaceChildren(table);
     this.moreCounts = more;
@@ -193,7 +211,28 @@ export class GaOverview extends LocalizedElement {
     if (shown === this.shown || !this.heatMap) return; // without a map there is no cell to take the focus
     this.shown = shown;
     // What is in view of a hidden map costs a layout.
-    if (page === 'overview') this.makeCurrent()?.focus();
+    if (page !== 'overview') return;
+    const cell = this.makeCurrent();
+    if (!cell) return;
+    showWithin(this.map, cell);
+    cell.focus({ preventScroll: true });
+  }
+
+  _paletteChanged(): void {
+    if (this.file && this.heatMap) this.drawStrip();
+  }
+
+  /** Where ranks are so many that cells have to be scrolled to: all of them in one picture. */
+  private drawStrip(): void {
+    const strip = this.$['strip'] as HTMLElement;
+    const { file, text, palette } = this;
+    const drawn = file && palette ? heatStrip(file, palette, strip.clientWidth, text) : null;
+    strip.replaceChildren(...(drawn ? [drawn.element] : []));
+    if (drawn) drawn.element.onclick = (event) => this.showPlace(drawn.placeAt(event));
+  }
+
+  private showPlace(place: GraphPlace | undefined): void {
+    if (place) this.heatMap?.makeCurrent(place)?.focus();
   }
 
   /** Cells are there as soon as they come into view. */

@@ -10,7 +10,7 @@ import type { Texts } from '../../i18n';
 import { isLittleInCommon } from '../../session/verdict';
 import { create } from '../parts/create';
 import { formatCount } from '../parts/format';
-import { gradeBars, gradeStyle, overflowStyle } from '../parts/grade-style';
+import { gradeBars, gradeStyle, overflowStyle, partStyle, type Part } from '../parts/grade-style';
 import { gradeName, overflowName, type OverflowLevel } from '../parts/words';
 
 const LEVELS: readonly OverflowLevel[] = [Overflow.CRITICAL, Overflow.HIGH, Overflow.MEDIUM];
@@ -40,6 +40,7 @@ export function worstOverflow(counts: readonly number[]): Overflow {
 
 /** The graph to look at first: the worst grade, then the most nodes of it, then the earliest. */
 export function worstGraph(file: DatabaseFile): GraphPair | undefined {
+  if (isJudged(file)) return firstJudgedWrong(file);
   const key = (pair: GraphPair) => [
     pair.worstGrade,
     pair.gradeCounts[pair.worstGrade] ?? 0,
@@ -52,6 +53,13 @@ export function worstGraph(file: DatabaseFile): GraphPair | undefined {
   return worst;
 }
 
+/** Where the first suspect is, else the first fault, else the first graph. */
+function firstJudgedWrong({ verdict, graphs }: DatabaseFile): GraphPair | undefined {
+  const lead = verdict?.suspects[0];
+  const own = graphs.find(({ step, rank }) => step === lead?.step && rank === lead.rank);
+  return own ?? graphs.find(({ outcome }) => outcome === 'fault') ?? graphs[0];
+}
+
 /** Whether anything is wrong there, so that one graph can be worse than another. */
 export function isAnythingWrong({ worstGrade, overflowCounts }: GraphPair): boolean {
   return worstGrade > Grade.OK || worstOverflow(overflowCounts) !== Overflow.NONE;
@@ -59,6 +67,7 @@ export function isAnythingWrong({ worstGrade, overflowCounts }: GraphPair): bool
 
 /** The earliest graph with an error of moderate or worse: later ones may only follow from it. */
 export function firstWrongGraph(file: DatabaseFile): GraphPair | undefined {
+  if (isJudged(file)) return undefined;
   return file.graphs
     .filter(({ worstGrade }) => WRONG.includes(worstGrade))
     .sort((one, other) => one.step - other.step || one.rank - other.rank)[0];
@@ -67,6 +76,32 @@ export function firstWrongGraph(file: DatabaseFile): GraphPair | undefined {
 function isGreater(one: readonly number[], other: readonly number[]): boolean {
   const place = one.findIndex((value, at) => value !== other[at]);
   return place >= 0 && one[place]! > other[place]!;
+}
+
+/** What the verdict says of a graph, as the map's cells do. */
+export interface Outcome {
+  readonly name: keyof Texts['outcomes'];
+  readonly part: Part;
+  /** The same without colours. */
+  readonly sign: string;
+}
+
+/** From the one to look at first to the one that says least. */
+export const OUTCOMES: readonly Outcome[] = [
+  { name: 'fault', part: 'suspect', sign: '✕' },
+  { name: 'follows', part: 'carrier', sign: '→' },
+  { name: 'undecided', part: 'undecided', sign: '?' },
+  { name: 'clean', part: 'clean', sign: '✓' },
+  { name: 'unjudged', part: 'unjudged', sign: '–' },
+];
+
+export function outcomeOf({ outcome }: GraphPair): Outcome {
+  return OUTCOMES.find(({ name }) => name === outcome) ?? OUTCOMES.at(-1)!;
+}
+
+/** Whether a verdict was given on the graphs, which then says more than their grades. */
+export function isJudged(file: DatabaseFile): boolean {
+  return file.graphs.some(({ outcome }) => outcome !== '');
 }
 
 /** What all cells of a file's map need. */
@@ -89,11 +124,14 @@ export function graphCell(pair: GraphPair, { file, text, suspects, lead }: Shown
   Object.assign(button.dataset, { step, rank, grade: pair.worstGrade });
   const level = worstOverflow(pair.overflowCounts);
   const isGraded = pair.worstGrade !== Grade.UNGRADED;
-  if (!isGraded && level !== Overflow.NONE) button.style.cssText = overflowStyle(level);
+  const outcome = isJudged(file) ? outcomeOf(pair) : null;
+  if (outcome) button.style.cssText = partStyle(outcome.part);
+  else if (!isGraded && level !== Overflow.NONE) button.style.cssText = overflowStyle(level);
   else button.style.cssText = gradeStyle(isHollow(pair) ? Grade.UNMATCHED : pair.worstGrade);
   const bars = create('span', 'bars');
   bars.style.cssText = gradeBars(pair.worstGrade);
-  button.append(bars);
+  if (outcome) button.dataset['outcome'] = outcome.name;
+  button.append(outcome ? create('span', 'sign', outcome.sign) : bars);
   if (level !== Overflow.NONE) button.append(create('span', 'flag', '!'));
   if (file.isComparison && pair.benchNodes === 0) button.classList.add('alone');
   const key = placeKey(pair);
@@ -104,7 +142,8 @@ export function graphCell(pair: GraphPair, { file, text, suspects, lead }: Shown
     button.classList.add('lead');
     if (!suspect) told.push(text.overview.leads);
   }
-  const lines = [text.overview.cell(step, rank), ...facts(pair, file, text), ...told];
+  const said = outcome ? [text.outcomes[outcome.name]] : [];
+  const lines = [text.overview.cell(step, rank), ...said, ...facts(pair, file, text), ...told];
   button.title = lines.join('\n');
   button.ariaLabel = button.title.replaceAll('\n', ', ');
   return button;

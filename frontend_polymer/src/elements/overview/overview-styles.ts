@@ -150,6 +150,31 @@ export const overviewStyles = html`<style>
   .tiny .head .heading {
     text-align: left;
   }
+  .cell .sign {
+    font-weight: 700;
+    line-height: 1;
+  }
+  .tiny .cell .sign {
+    font-size: 10px;
+  }
+  #outcomes {
+    display: flex;
+    flex-wrap: wrap;
+    gap: 4px 16px;
+    margin-bottom: 8px;
+  }
+  #outcomes:empty {
+    display: none;
+  }
+  #outcomes .swatch {
+    font-size: 11px;
+    font-weight: 700;
+    line-height: 12px;
+  }
+  .whole canvas {
+    display: block;
+    cursor: pointer;
+  }
   .cell .flag {
     position: absolute;
     right: 4px;

@@ -56,3 +56,16 @@ function trimExponent(text: string): string {
   const [mantissa = '', exponent = ''] = text.split('e');
   return `${trimZeros(mantissa)}e${exponent.replace('+', '')}`;
 }
+
+/** "0, 1, 2, 3, 8" as "0–3, 8". */
+export function rankList(ranks: readonly number[]): string {
+  const runs: [number, number][] = [];
+  for (const rank of ranks) {
+    const last = runs.at(-1);
+    if (last && rank === last[1] + 1) last[1] = rank;
+    else runs.push([rank, rank]);
+  }
+  return runs
+    .map(([from, to]) => (from === to ? from : `${from}${to === from + 1 ? ', ' : '–'}${to}`))
+    .join(', ');
+}

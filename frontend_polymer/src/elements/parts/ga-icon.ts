@@ -31,6 +31,7 @@ const PATHS = {
   grid: 'M2.5 2.5h4v4h-4zM9.5 2.5h4v4h-4zM2.5 9.5h4v4h-4zM9.5 9.5h4v4h-4z',
   share: 'M9 3h4v4M13 3L7.5 8.5M11 9.5V13H3V5h3.5',
   trend: 'M2.5 2.5v11h11M4.5 10l3-3.5 2.5 2 3.5-5',
+  dock: 'M2 3h12v10H2zM9.5 3v10',
   info: 'M14 8A6 6 0 1 1 2 8a6 6 0 0 1 12 0M8 7.5v3.5M8 5v.1',
   warning: 'M8 2l6.5 11.5h-13zM8 6.5v3M8 11.5v.1',
 } as const;

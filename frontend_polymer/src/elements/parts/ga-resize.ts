@@ -2,7 +2,7 @@ import { PolymerElement, html } from '@polymer/polymer/polymer-element.js';
 
 const STEP = 24;
 
-/** The upper edge of a panel, by which its height is changed, with the mouse or the arrow keys. */
+/** The upper or left edge of a panel, by which its size is changed, with the mouse or arrow keys. */
 export class GaResize extends PolymerElement {
   static get template() {
     return html`<style>
@@ -22,13 +22,22 @@ export class GaResize extends PolymerElement {
           outline: 2px solid var(--ga-accent);
           outline-offset: -2px;
         }
+        :host([sideways]) div {
+          top: 0;
+          bottom: 0;
+          left: -4px;
+          right: auto;
+          width: 8px;
+          height: auto;
+          cursor: ew-resize;
+        }
       </style>
       <div
         role="separator"
         tabindex="0"
-        aria-orientation="horizontal"
+        aria-orientation$="[[_orientation(sideways)]]"
         aria-label$="[[label]]"
-        aria-valuenow$="[[height]]"
+        aria-valuenow$="[[size]]"
         on-pointerdown="_grab"
         on-pointermove="_drag"
         on-keydown="_key"
@@ -36,32 +45,47 @@ export class GaResize extends PolymerElement {
   }
 
   static get properties() {
-    return { height: Number, label: String };
+    return {
+      size: Number,
+      label: String,
+      /** Whether it is the left edge, by which the width is changed. */
+      sideways: { type: Boolean, reflectToAttribute: true, value: false },
+    };
   }
 
-  declare height: number;
+  declare size: number;
+  declare sideways: boolean;
   declare label: string;
   private grabbed = 0;
 
   _grab(event: PointerEvent): void {
     (event.target as HTMLElement).setPointerCapture(event.pointerId);
-    this.grabbed = event.clientY + this.height;
+    this.grabbed = this.at(event) + this.size;
   }
 
   _drag(event: PointerEvent): void {
     if (!(event.target as HTMLElement).hasPointerCapture(event.pointerId)) return;
-    this.propose(this.grabbed - event.clientY);
+    this.propose(this.grabbed - this.at(event));
   }
 
   _key(event: KeyboardEvent): void {
-    const change = { ArrowUp: STEP, ArrowDown: -STEP }[event.key];
+    const [more, less] = this.sideways ? ['ArrowLeft', 'ArrowRight'] : ['ArrowUp', 'ArrowDown'];
+    const change = { [more]: STEP, [less]: -STEP }[event.key];
     if (change === undefined) return;
     event.preventDefault();
-    this.propose(this.height + change);
+    this.propose(this.size + change);
   }
 
-  private propose(height: number): void {
-    this.dispatchEvent(new CustomEvent('resize', { detail: height }));
+  _orientation(sideways: boolean): string {
+    return sideways ? 'vertical' : 'horizontal';
+  }
+
+  private at({ clientX, clientY }: PointerEvent): number {
+    return this.sideways ? clientX : clientY;
+  }
+
+  private propose(size: number): void {
+    this.dispatchEvent(new CustomEvent('resize', { detail: size }));
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Palette } from '../../canvas/palette';
-import { overflowTone } from '../../canvas/tone';
+import { overflowTone, PART_TONES } from '../../canvas/tone';
 import { Grade } from '../../generated/graph_pb';
 import type { OverflowLevel } from './words';
 
@@ -10,6 +10,13 @@ export function gradeStyle(grade: Grade): string {
 
 export function overflowStyle(level: OverflowLevel): string {
   return toneStyle(overflowTone(level));
+}
+
+/** What a node, or a whole graph, plays in the verdict. */
+export type Part = keyof typeof PART_TONES;
+
+export function partStyle(part: Part): string {
+  return toneStyle(PART_TONES[part]);
 }
 
 function toneStyle(tone: number): string {

@@ -15,6 +15,7 @@ export const findEn = {
   /** By the keys of the conditions: what each is called, and what may be typed. */
   conditions: {
     operator: { name: 'Operator', hint: 'e.g. add' },
+    code: { name: 'Code', hint: 'e.g. model.py:193' },
     below: { name: 'Below', hint: 'Any module, e.g. model.layers.1' },
     direction: { name: 'Direction', hint: 'Both' },
     dtype: { name: 'Dtype', hint: 'e.g. bfloat16' },
@@ -22,6 +23,8 @@ export const findEn = {
     output_dtype: { name: 'Output', hint: 'Any dtype' },
     shape: { name: 'Shape', hint: 'e.g. [2, 16]' },
   },
+  outside: 'outside of modules',
+  findCode: (text: string) => `Find what ${text} calls`,
   searchBelow: (path: string) => `Search below ${path}`,
   below: 'Find below the module of the selected node',
   belowWhat: 'Select a node first: its module is searched.',

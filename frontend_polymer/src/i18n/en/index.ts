@@ -86,6 +86,21 @@ export const en = {
     severe: 'Severe',
     unmatched: 'Unmatched',
   },
+  /** What part a node plays in the verdict. */
+  parts: {
+    suspect: 'Suspect',
+    carrier: 'Carries it on',
+    clean: 'Clean',
+    unjudged: 'Not judged',
+  },
+  /** What the verdict says of a step and rank. */
+  outcomes: {
+    fault: 'Fault',
+    follows: 'Follows',
+    undecided: 'Undecided',
+    clean: 'Clean',
+    unjudged: 'Not judged',
+  },
   overflow: { medium: 'Medium', high: 'High', critical: 'Critical' },
   overflowHints: {
     medium: 'Abnormal input, normal output',
@@ -98,18 +113,21 @@ export const en = {
     next: 'Colour by something else',
     powers: 'Small errors as powers of ten',
     by: {
+      role: 'Colour by part in the verdict',
       precision: 'Colour by the documented error',
       beyond: 'Colour by error beyond rounding',
       scaled: 'Colour by error scaled to the tensor',
       overflow: 'Colour by overflow instead of error',
     },
     short: {
+      role: 'Verdict',
       precision: 'Documented',
       beyond: 'Beyond rounding',
       scaled: 'Scaled',
       overflow: 'Overflow',
     },
     meaning: {
+      role: 'Colours: who may be to blame, who carries it on, what is clean, what nobody could judge. Numbers: how far the outputs are off as a share of their tensor.',
       precision:
         'Error: how far the outputs are off relative to the reference, 0 to 1, as the documentation defines it.',
       beyond:
@@ -127,8 +145,8 @@ export const en = {
   },
 
   search: {
-    label: 'Search nodes by name',
-    placeholder: 'Search nodes  ( / )',
+    label: 'Search by name, module or code line',
+    placeholder: 'Search: layers.1 softmax, model.py:193  ( / )',
     side: 'Side to search',
     next: 'Next match (Enter, n)',
     previous: 'Previous match (Shift+Enter, p)',
@@ -158,7 +176,8 @@ export const en = {
     goToCandidate: 'Go to the nearest candidate',
     tensors: 'Tensors',
     stack: 'Stack',
-    resize: 'Height of the details',
+    dock: 'Details at the right of the graph, or below it',
+    resize: 'Size of the details',
     collapse: 'Hide the details',
     expand: 'Show the details',
     failed: 'The node could not be loaded.',

@@ -1,6 +1,10 @@
 export const overviewEn = {
   label: 'Overview of all steps and ranks',
   heatMap: 'Worst grade per step and rank',
+  heatMapJudged: 'Verdict per step and rank',
+  strip: (steps: number, ranks: number) =>
+    `All ${steps} steps and ${ranks} ranks; click to find a graph among the cells below.`,
+  begins: (step: number, rank: number) => `It begins at step ${step}, rank ${rank}.`,
   heatMapOverflow: 'Worst overflow per step and rank',
   heatMapPlain: 'Steps and ranks',
   enterHint: 'Click a cell, or choose it with the arrow keys and Enter, to open its graph.',

@@ -16,6 +16,7 @@ export const findZh: Texts['find'] = {
   reasons: '未匹配原因',
   conditions: {
     operator: { name: '算子或类', hint: '如 add' },
+    code: { name: '代码行', hint: '如 model.py:193' },
     below: { name: '位于模块', hint: '任意模块，例如 model.layers.1' },
     direction: { name: '方向', hint: '双向' },
     dtype: { name: '数据类型', hint: '如 bfloat16' },
@@ -23,6 +24,8 @@ export const findZh: Texts['find'] = {
     output_dtype: { name: '输出类型', hint: '任意类型' },
     shape: { name: '形状', hint: '如 [2, 16]' },
   },
+  outside: '模块之外',
+  findCode: (text) => `查找 ${text} 的调用`,
   searchBelow: (path) => `在 ${path} 之下查找`,
   below: '在所选节点的模块之下查找',
   belowWhat: '请先选择一个节点：将在其模块内查找。',

@@ -87,6 +87,21 @@ export const zh: Texts = {
     severe: '严重',
     unmatched: '未匹配',
   },
+  /** What part a node plays in the verdict. */
+  parts: {
+    suspect: '嫌疑',
+    carrier: '传递误差',
+    clean: '正常',
+    unjudged: '未判断',
+  },
+  /** What the verdict says of a step and rank. */
+  outcomes: {
+    fault: '故障',
+    follows: '由他处引起',
+    undecided: '无法确定',
+    clean: '正常',
+    unjudged: '未判断',
+  },
   overflow: { medium: '中', high: '高', critical: '严重' },
   overflowHints: {
     medium: '输入异常，输出正常',
@@ -99,18 +114,21 @@ export const zh: Texts = {
     next: '切换着色方式',
     powers: '小误差以 10 的幂显示',
     by: {
+      role: '按在结论中的角色着色',
       precision: '按文档定义的误差着色',
       beyond: '按超出舍入的误差着色',
       scaled: '按相对张量大小的误差着色',
       overflow: '按溢出而非误差着色',
     },
     short: {
+      role: '结论',
       precision: '文档定义',
       beyond: '超出舍入',
       scaled: '相对张量',
       overflow: '溢出',
     },
     meaning: {
+      role: '颜色：谁可能有问题、谁传递误差、哪些正常、哪些无法判断。数字：输出偏差占其张量的比例。',
       precision: '误差：输出相对标杆偏离的程度，0 到 1，按文档定义。',
       beyond: '误差：输出的偏差是单次舍入影响的多少倍（×）；属于舍入的保持浅色。',
       scaled: '误差：输出偏差占其张量的比例：最值相对最大元素，均值与范数相对典型大小。',
@@ -123,8 +141,8 @@ export const zh: Texts = {
   },
 
   search: {
-    label: '按名称搜索节点',
-    placeholder: '搜索节点（ / ）',
+    label: '按名称、模块或代码行搜索',
+    placeholder: '搜索：layers.1 softmax、model.py:193（ / ）',
     side: '搜索哪一侧',
     next: '下一个（Enter、n）',
     previous: '上一个（Shift+Enter、p）',
@@ -153,7 +171,8 @@ export const zh: Texts = {
     goToCandidate: '跳到最接近的候选节点',
     tensors: '张量',
     stack: '调用栈',
-    resize: '详细信息的高度',
+    dock: '详细信息置于图的右侧或下方',
+    resize: '详细信息的大小',
     collapse: '收起详细信息',
     expand: '展开详细信息',
     failed: '节点加载失败。',

@@ -3,6 +3,9 @@ import type { Texts } from '../en';
 export const overviewZh: Texts['overview'] = {
   label: '全部 step 和 rank 的总览',
   heatMap: '各 step 和 rank 的最差精度等级',
+  heatMapJudged: '各 step 与 rank 的结论',
+  strip: (steps, ranks) => `全部 ${steps} 个 step、${ranks} 个 rank；点击可在下方单元格中定位。`,
+  begins: (step, rank) => `始于 step ${step}，rank ${rank}。`,
   heatMapOverflow: '各 step 和 rank 的最高溢出等级',
   heatMapPlain: 'Step 与 rank',
   enterHint: '单击单元格，或用方向键选择后按 Enter，打开对应的图。',

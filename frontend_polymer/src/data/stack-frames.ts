@@ -1,6 +1,6 @@
 // What of a call stack is worth reading, and how it is written down.
 
-import type { StackFrame } from '../../generated/graph_pb';
+import type { StackFrame } from '../generated/graph_pb';
 
 /** One frame the way Python's traceback writes it. */
 export function frameText(frame: StackFrame): string {

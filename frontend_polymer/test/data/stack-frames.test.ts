@@ -10,8 +10,8 @@ import {
   placeText,
   stackSections,
   stackText,
-} from '../../../src/elements/details/stack-frames';
-import { StackFrameSchema } from '../../../src/generated/graph_pb';
+} from '../../src/data/stack-frames';
+import { StackFrameSchema } from '../../src/generated/graph_pb';
 
 const frame = (file: string, isLibrary: boolean, line = 7) =>
   create(StackFrameSchema, { file, line, function: 'forward', source: '  x = f(x)', isLibrary });

@@ -3,8 +3,8 @@
 import { boundsOf, type Axis, type Slices } from '../../data/slices';
 import type { ParameterRow } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
-import { create } from '../parts/create';
-import { formatPercent } from '../parts/format';
+import { create } from './create';
+import { formatPercent } from './format';
 
 const SVG = 'http://www.w3.org/2000/svg';
 /** Cells that are paler cannot be told from none. */

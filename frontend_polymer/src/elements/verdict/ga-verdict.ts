@@ -1,18 +1,18 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 import '@polymer/polymer/lib/elements/dom-repeat.js';
 
-import { Grade, type Suspect, type Verdict } from '../../generated/graph_pb';
+import { type Suspect, type Verdict } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
-import { fileOf, type AppState } from '../../session/app-state';
+import type { AppState } from '../../session/app-state';
 import { eachCallOnce, olderThanMatches, placeOf, verdictOf } from '../../session/verdict';
 import { formatBytes, formatCount } from '../parts/format';
 import '../parts/ga-copy';
+import './ga-card';
 import '../parts/ga-icon';
 import { LocalizedElement } from '../parts/localized';
 import { controls } from '../parts/styles';
-import { translated } from '../parts/words';
 
-/** More than these nobody reads; the keys reach the others. */
+/** More than these, the first in its card, nobody reads; the keys reach the others. */
 const SHOWN = 5;
 
 /** What the build concludes of all steps and ranks, and a way to each suspect. */
@@ -23,44 +23,9 @@ export class GaVerdict extends LocalizedElement {
         :host {
           display: block;
         }
-        header {
-          display: flex;
-          align-items: center;
-          flex-wrap: wrap;
-          gap: 8px 12px;
-        }
-        h2 {
-          margin: 0;
-          font-size: 15px;
-          text-wrap: balance;
-          word-break: keep-all;
-        }
-        .conclusion {
-          padding: 1px 10px;
-          border-radius: 10px;
-          border: 1px solid var(--ga-border);
-          font-weight: 600;
-        }
-        .conclusion[data-conclusion='fault'] {
-          background: var(--ga-grade-5-fill);
-          color: var(--ga-grade-5-text);
-          border-color: var(--ga-grade-5-stroke);
-        }
-        #go {
-          margin-left: auto;
-        }
         p {
           margin: 8px 0;
           max-width: 100ch;
-          overflow-wrap: anywhere;
-        }
-        #check {
-          display: flex;
-          align-items: center;
-          flex-wrap: wrap;
-          gap: 4px 8px;
-        }
-        code {
           overflow-wrap: anywhere;
         }
         #older {
@@ -82,6 +47,11 @@ export class GaVerdict extends LocalizedElement {
           white-space: pre-wrap;
           overflow-wrap: anywhere;
         }
+        h3 {
+          margin: 12px 0 0;
+          font: 400 12px/20px var(--ga-font);
+          color: var(--ga-muted);
+        }
         ol {
           margin: 0;
           padding: 0;
@@ -93,24 +63,11 @@ export class GaVerdict extends LocalizedElement {
           text-align: left;
         }
       </style>
-      <header>
-        <h2 id="title">[[text.verdict.title]]</h2>
-        <span class="conclusion" data-conclusion$="[[verdict.conclusion]]" hidden$="[[!verdict]]"
-          >[[_conclusion(verdict, text)]]</span
-        >
-        <button id="go" class="primary" hidden$="[[!suspects.length]]" on-click="_first">
-          <ga-icon name="jump"></ga-icon>[[text.verdict.first]]
-        </button>
-      </header>
-      <p>[[_sentence(verdict, text)]]</p>
+      <ga-card state="[[state]]" hidden$="[[!verdict]]"></ga-card>
+      <p hidden$="[[verdict]]">[[text.verdict.none]]</p>
       <p id="older" role="status" hidden$="[[!_older(state, text)]]">[[_older(state, text)]]</p>
-      <p id="colours" class="muted" hidden$="[[!_isColoured(state)]]">[[text.verdict.colours]]</p>
-      <p id="check" hidden$="[[!command]]">
-        <span class="muted">[[text.verdict.check]]</span>
-        <ga-copy value="[[command]]" label="[[text.verdict.copyCheck]]"></ga-copy>
-        <code>[[command]]</code>
-      </p>
-      <ol hidden$="[[!_isLong(suspects)]]">
+      <h3 hidden$="[[!suspects.length]]">[[text.verdict.others]]</h3>
+      <ol hidden$="[[!suspects.length]]">
         <template is="dom-repeat" items="[[suspects]]">
           <li>
             <button class="plain" title="[[_evidence(item, text)]]" on-click="_go">
@@ -143,21 +100,19 @@ export class GaVerdict extends LocalizedElement {
       state: Object,
       verdict: { type: Object, computed: '_verdict(state)' },
       suspects: { type: Array, computed: '_suspects(verdict)' },
-      command: { type: String, computed: '_command(verdict)' },
     };
   }
 
   declare state: AppState;
   declare verdict: Verdict | null;
   declare suspects: readonly Suspect[];
-  declare command: string;
 
   _verdict(state: AppState): Verdict | null {
     return verdictOf(state) ?? null;
   }
 
   _suspects(verdict: Verdict | null): readonly Suspect[] {
-    return eachCallOnce(verdict?.suspects ?? []).slice(0, SHOWN);
+    return eachCallOnce(verdict?.suspects ?? []).slice(1, SHOWN);
   }
 
   /** How many suspects are not listed. */
@@ -167,23 +122,9 @@ export class GaVerdict extends LocalizedElement {
     return left > 0 ? text.verdict.more(formatCount(left)) : '';
   }
 
-  /** What runs the first suspect again alone. */
-  _command(verdict: Verdict | null): string {
-    return verdict?.suspects[0]?.command ?? '';
-  }
-
   /** That the verdict does not know all matches; empty while it does. */
   _older(state: AppState, text: Texts): string {
     return olderThanMatches(state, text);
-  }
-
-  /** Whether colours show errors though nothing is wrong: they do not know what rounding does. */
-  _isColoured(state: AppState): boolean {
-    const file = fileOf(state);
-    if (file?.verdict?.conclusion !== 'clean') return false;
-    return file.graphs.some(
-      ({ worstGrade }) => worstGrade >= Grade.SERIOUS && worstGrade <= Grade.SEVERE,
-    );
   }
 
   /** What is to be recorded next, and how much that takes. */
@@ -196,15 +137,6 @@ export class GaVerdict extends LocalizedElement {
     return text.verdict.tell(verdict?.nextDump?.remark ?? '');
   }
 
-  _conclusion(verdict: Verdict | null, text: Texts): string {
-    if (!verdict) return '';
-    return translated<string>(text.verdict.conclusions, verdict.conclusion, verdict.conclusion);
-  }
-
-  _sentence(verdict: Verdict | null, text: Texts): string {
-    return verdict ? text.verdict.tell(verdict.said) : text.verdict.none;
-  }
-
   _evidence({ evidence }: Suspect, text: Texts): string {
     return text.verdict.tell(evidence);
   }
@@ -214,25 +146,12 @@ export class GaVerdict extends LocalizedElement {
     return cause === 'unrecorded' ? text.verdict.before(name) : name;
   }
 
-  _isLong(suspects: readonly Suspect[]): boolean {
-    return suspects.length > 1;
-  }
-
   _place({ step, rank }: Suspect, text: Texts): string {
     return text.find.place(step, rank);
   }
 
-  _first(): void {
-    this.show(this.suspects[0]);
-  }
-
   _go(event: Event & { model: { item: Suspect } }): void {
-    this.show(event.model.item);
-  }
-
-  private show(suspect: Suspect | undefined): void {
-    if (!suspect) return;
-    const detail = placeOf(suspect);
+    const detail = placeOf(event.model.item);
     this.dispatchEvent(new CustomEvent('show-node', { detail, bubbles: true, composed: true }));
   }
 }
