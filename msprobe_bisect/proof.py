@@ -74,13 +74,17 @@ class Proven:
         return told[self.proof]
 
 
-def prove(name: str, direction: str, npu: Path, bench: Path) -> Proven:
-    """Run the call ``name`` (without direction) of two ranks' dumps of tensors again.
+def prove(names: tuple[str, str | None], direction: str, npu: Path, bench: Path) -> Proven:
+    """Run a call of two ranks' dumps of tensors again.
 
-    BuildError where a dump is damaged.
+    ``names`` are those that it has in both, without direction; None where the reference makes no
+    such call. BuildError where a dump is damaged.
     """
-    calls = [_call(folder, name) for folder in (npu, bench)]
-    ours, theirs = calls
+    name, other = names
+    if other is None:
+        why = "the reference makes no call that it is compared with."
+        return Proven(Proof.NONE, name, direction, why=why)
+    ours, theirs = _call(npu, name), _call(bench, other)
     if ours is None or theirs is None:
         where = "this run" if ours is None else "the reference"
         return Proven(Proof.NONE, name, direction, why=f"{where} has no record of it.")

@@ -11,8 +11,10 @@ from msprobe_bisect.proof import Proof, Proven, prove
 from msprobe_bisect.runs import Runner, Stage
 from msprobe_bisect.traces import Part, Parting, parting
 from msprobe_builder import BuildConfig, build
+from msprobe_builder.base.codes import Kind
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.database.open import opened
+from msprobe_builder.database.read.matches import matched_names
 from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
 
 _MOST_ROUNDS = 3  # of tensors
@@ -104,12 +106,16 @@ def _proven(
     tried: dict[tuple[str, str], Proven] = {}
     sides = rounds[-1][2]
     for verdict, database, _ in reversed(rounds):
+        partners = _partners(database)
         for suspect in verdict.suspects:
             name, direction = _call_of(suspect)
             if not name or (name, direction) in tried or len(tried) >= _MOST_PROOFS:
                 continue
             places = [_place(sides[side], suspect) for side in ("npu", "bench")]
-            proven = tried[name, direction] = prove(name, direction, *places)
+            other = partners.get(suspect.node, "").removesuffix(f".{direction}") or None
+            if suspect.side == "bench":
+                other = name  # it is the reference's: there may be no other
+            proven = tried[name, direction] = prove((name, other), direction, *places)
             say(proven.sentence)
             if proven.proof in (Proof.OPERATOR, Proof.REFERENCE, Proof.BOTH, Proof.ARGUMENT):
                 sentence = f"{proven.sentence} {suspect.evidence}"
@@ -132,6 +138,12 @@ def _proven(
         database,
         remarks,
     )
+
+
+def _partners(database: Path) -> dict[str, str]:
+    """What the calls of this run are compared with, by name."""
+    with opened(database) as connection:
+        return dict(matched_names(connection, Kind.API))
 
 
 def _call_of(suspect: Suspect) -> tuple[str, str]:
