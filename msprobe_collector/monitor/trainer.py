@@ -101,7 +101,7 @@ def settings_of(content: Mapping[str, Any]) -> MonitorSettings:
         if is_on:
             record |= {kind: ("*",) if kind == "communication" else patterns for kind in kinds}
     if content.get("all_xy") and "activation" in record:
-        record |= {kind: patterns for kind in ("input", "activation_gradient")}
+        record |= dict.fromkeys(("input", "activation_gradient"), patterns)
     if not record:
         raise CollectorError(f"Nothing is monitored: set one of {', '.join(_KINDS)}.")
     for key in _UNSEEN:
