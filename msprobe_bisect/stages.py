@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from msprobe_bisect.proof import Proof, Proven, prove
 from msprobe_bisect.runs import Runner, Stage
-from msprobe_bisect.traces import Part, Parting, parting
+from msprobe_bisect.traces import Part, Parting, gradients_agree, parting
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.base.codes import Kind
 from msprobe_builder.base.errors import BuildError
@@ -71,6 +71,12 @@ _TOLD = {
 }
 
 
+_BEHIND_BACKWARD = (
+    "All calls agree, and gradients as backward leaves them; the optimizer is given others: {what}."
+    " What is done to them behind backward, such as clipping or scaling, differs."
+)
+
+
 def _in_calls(
     runner: Runner, first: Parting, remarks: tuple[str, ...], say: Callable[[str], None]
 ) -> Found:
@@ -81,6 +87,13 @@ def _in_calls(
     verdict = _verdict(database)
     say(verdict.sentence)
     if verdict.conclusion == "clean":
+        if first.is_sure and first.is_of_gradients and gradients_agree(sides, first.step):
+            sentence = f"Step {first.step}: {_BEHIND_BACKWARD.format(what=first.what)}"
+            return Found(
+                *("fault", sentence, first.step, "gradients", "gradients"),
+                database=database,
+                remarks=remarks,
+            )
         return Found("clean", verdict.sentence, first.step, database=database, remarks=remarks)
     rounds = [(verdict, database, sides)]
     for number in range(1, _MOST_ROUNDS + 1):
@@ -126,6 +139,13 @@ def _proven(
         ((one, path) for one, path, _ in reversed(rounds) if one.conclusion == "fault"),
         rounds[-1][:2],
     )
+    if verdict.conclusion != "fault" and tried and _are_rounding(tried.values()):
+        calls = ", ".join(f"{one.name}.{one.direction}" for one in tried.values())
+        sentence = (
+            "No fault: what is suspect is right in both runs, given the same but for rounding"
+            f" ({calls})."
+        )
+        return Found("clean", sentence, first.step, database=database, remarks=remarks)
     first_one = next(iter(verdict.suspects), None)
     experiments = " ".join(one.sentence for one in tried.values())
     return Found(
@@ -138,6 +158,10 @@ def _proven(
         database,
         remarks,
     )
+
+
+def _are_rounding(tried: Collection[Proven]) -> bool:
+    return all(one.proof is Proof.ROUNDING for one in tried)
 
 
 def _partners(database: Path) -> dict[str, str]:

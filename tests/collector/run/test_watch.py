@@ -103,11 +103,12 @@ def test_the_dump_is_that_of_a_training_that_is_not_watched(reference: Path) -> 
 
 def test_task_diff_check_of_msprobe_is_a_watch(tmp_path: Path) -> None:
     torch.manual_seed(3)
-    model, x = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), torch.ones(2, 4)
+    first, x = nn.Linear(4, 4), torch.ones(2, 4)
+    model = nn.Sequential(first, nn.Tanh())
     record(tmp_path / "one", lambda: model(x).sum().backward(), model)
     bench = {"bench_path": str(tmp_path / "one" / "dump"), "diff_nums": 1}
     with torch.no_grad():
-        model[0].weight[1, 2] += 1.0
+        first.weight[1, 2] += 1.0
     record(
         tmp_path / "two",
         lambda: model(x).sum().backward(),
