@@ -135,9 +135,9 @@ def _proven(
                 return Found(
                     "fault", sentence, suspect.step, name, suspect.cause, proven, database, remarks
                 )
-    verdict, database = next(
-        ((one, path) for one, path, _ in reversed(rounds) if one.conclusion == "fault"),
-        rounds[-1][:2],
+    verdict, database, _ = next(
+        (found for found in reversed(rounds) if _is_fault(found[0], found is rounds[0])),
+        rounds[0] if rounds[-1][0].conclusion == "fault" else rounds[-1],
     )
     if verdict.conclusion != "fault" and tried and _are_rounding(tried.values()):
         calls = ", ".join(f"{one.name}.{one.direction}" for one in tried.values())
@@ -158,6 +158,12 @@ def _proven(
         database,
         remarks,
     )
+
+
+def _is_fault(verdict: Verdict, is_whole: bool) -> bool:
+    """Whether a verdict accuses; of a module only where all calls inside it were recorded."""
+    names_call = any(_call_of(one)[0] for one in verdict.suspects[:1])
+    return verdict.conclusion == "fault" and (is_whole or names_call)
 
 
 def _are_rounding(tried: Collection[Proven]) -> bool:

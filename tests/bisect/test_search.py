@@ -28,11 +28,7 @@ class Block(nn.Module):
         super().__init__()
         self.norm, self.up, self.down = nn.LayerNorm(16), nn.Linear(16, 32), nn.Linear(32, 16)
     def forward(self, x, scale):
-        if plant == "product":
-            h = self.norm(x) @ self.up.weight.T + self.up.bias
-        else:
-            h = self.up(self.norm(x))
-        h = nn.functional.gelu(h)
+        h = nn.functional.gelu(self.up(self.norm(x)))
         return (self.norm(x) if plant == "wiring" else x) + self.down(h * scale)
 
 class Net(nn.Module):
@@ -153,7 +149,7 @@ def test_causes_in_calls_are_proven(
     [
         ("clip", 0, "gradients", "such as clipping or scaling"),
         ("rate", 2, "settings", "lr of group 0 is 0.0005, in the reference 0.001"),
-        ("wiring", 0, "Tensor.__add__.0.forward", "train.py:"),
+        ("wiring", 0, "Module.layers.0.norm.LayerNorm.forward.1", "The reference has no such call"),
     ],
 )
 @pytest.mark.usefixtures("here")
@@ -166,7 +162,7 @@ def test_causes_outside_of_kernels_are_named(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plant", ["none", "kernels", "product"])
+@pytest.mark.parametrize("plant", ["none", "kernels"])
 @pytest.mark.parametrize("half", [False, True])
 @pytest.mark.usefixtures("here")
 def test_correct_pairs_are_not_accused(plant: str, half: bool) -> None:
