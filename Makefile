@@ -149,8 +149,14 @@ screenshots: build $(VENV)/.dev ## take the pictures of the documentation again
 	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && \
 		$(PY) scripts/screenshots.py --out docs/images
 
+.PHONY: docs
+docs: $(VENV)/.dev ## the documentation as a site in out/site, every link checked
+	$(PY) -m mkdocs build --quiet
+	@echo "Read it: $(PY) -m http.server --directory out/site"
+
 .PHONY: wheel
-wheel: $(VENV)/.dev ## source distribution and wheel in dist/
+wheel: $(PY) ## source distribution and wheel in dist/, without the tools of development
+	@$(PIP) install build
 	$(PY) -m build
 
 .PHONY: audit

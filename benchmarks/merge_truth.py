@@ -26,9 +26,11 @@ from msprobe_builder.dump.discover import discover
 from msprobe_builder.dump.names import Direction, Kind, format_name
 from msprobe_builder.facts.wording import tell
 from msprobe_builder.graph.side import Side
+from msprobe_builder.merge.flow.context import entering_shape
 from msprobe_builder.merge.flow.wholes import whole_shapes
 from msprobe_builder.merge.ranks.layout import ParallelLayout, parse_layout
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
+from msprobe_builder.merge.values.later_mean import with_mean_of_passes
 from msprobe_builder.merge.values.own_tokens import with_common_mean
 from msprobe_builder.pipeline.compare import read_rank
 from msprobe_builder.pipeline.jobs import pair_up_replicas
@@ -125,8 +127,11 @@ def compare_dumps(
         read = partial(read_rank, texts=texts)
         truth, _ = read_replica(job.bench, texts, read)
         source = replace(job.npu, wholes=whole_shapes(truth) if layout.tp > 1 else {})
+        if layout.cuts_batch:
+            source = replace(source, words=entering_shape(truth.tree, truth.table, texts))
         merged, found = read_replica(source, texts, read)
         merged = with_common_mean(merged, truth, texts)
+        merged = with_mean_of_passes(merged, truth, texts)
         result.append(_agreement(merged, truth, texts, found))
     return result
 

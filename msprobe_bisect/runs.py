@@ -14,8 +14,8 @@ from typing import Any
 from msprobe_bisect.journal import Journal
 from msprobe_builder.base.errors import BuildError
 from msprobe_collector.run.command import run_recorded
-from msprobe_collector.run.options import EXIT_STOPPED, Request, plan_of
-from msprobe_collector.run.settings import Settings
+from msprobe_collector.run.options import Request, plan_of
+from msprobe_collector.run.settings import EXIT_STOPPED, Settings
 
 SIDES = ("npu", "bench")
 

@@ -17,11 +17,8 @@ import numpy.typing as npt
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.files.regular import read_text
 from msprobe_builder.sketch.definition import FLAT
+from msprobe_builder.sketch.rounding import ROUNDING, share_of_rounding
 
-# Shares of a tensor's size by which correct kernels may part within a few steps. What is less is
-# not accused here, what is more is looked at: the verdict on its calls decides.
-_ROUNDING = {"float64": 1e-6, "float32": 1e-3}
-_ROUNDING_OF_HALVES = 0.05
 _MOST_NAMES = 3
 
 
@@ -156,14 +153,14 @@ def _updates(
         both = [side.get(name) for side in before]
         if there is None or None in both or after["crc"] == there["crc"]:
             continue
-        if after["dtype"] not in _ROUNDING:
+        if after["dtype"] not in ROUNDING:
             continue  # a change is as large as the rounding of a half
         ours = _numbers(after) - _numbers(both[0])
         theirs = _numbers(there) - _numbers(both[1])
         share = _share(ours - theirs, theirs)
         # A sketch of float32 tells an update no better than the parameter's own rounding.
         own = _share(2.0**-21 * _numbers(there), theirs)
-        if share > 10 * _ROUNDING[after["dtype"]] + own:
+        if share > 10 * ROUNDING[after["dtype"]] + own:
             names.append(name)
     if names:
         yield make(True, f"the updates of {_named(names)}")
@@ -219,7 +216,7 @@ def _share(difference: npt.NDArray[np.float64], of: npt.NDArray[np.float64]) -> 
 
 def _limit(*told: Mapping[str, Any] | None) -> float:
     kinds = [one["dtype"] for one in told if one is not None]
-    return max((_ROUNDING.get(kind, _ROUNDING_OF_HALVES) for kind in kinds), default=0.0)
+    return max(map(share_of_rounding, kinds), default=0.0)
 
 
 def _drawn_otherwise(one: dict[str, Any], other: dict[str, Any]) -> bool:

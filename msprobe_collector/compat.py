@@ -3,16 +3,33 @@
     from msprobe_collector.compat import PrecisionDebugger, seed_all
 
 takes the same configuration file, its sections for tools that live elsewhere included.
+``msprobe-run --as-msprobe`` lends these names to ``import msprobe.pytorch``.
 """
 
 from __future__ import annotations
 
 from torch import nn
 
+from msprobe_builder import compare, compare_distributed
+from msprobe_checks.gradients.comparator import GradComparator
+from msprobe_collector.configuration.checker import ConfigChecker
 from msprobe_collector.debugger import PrecisionDebugger
+from msprobe_collector.monitor.trainer import TrainerMon
 from msprobe_collector.seed import seed_all
+from msprobe_collector.single_save import SingleSave
 
-__all__ = ["PrecisionDebugger", "module_dump", "module_dump_end", "seed_all"]
+__all__ = [
+    "ConfigChecker",
+    "GradComparator",
+    "PrecisionDebugger",
+    "SingleSave",
+    "TrainerMon",
+    "compare",
+    "compare_distributed",
+    "module_dump",
+    "module_dump_end",
+    "seed_all",
+]
 
 
 def module_dump(module: nn.Module, dump_name: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import torch.distributed as dist
 from torch import nn
 
+from msprobe_collector.compiled.inside import look_inside
 from msprobe_collector.config.settings import WHOLE_TRAINING, load_config
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.followers import followers_of
@@ -26,6 +27,7 @@ from msprobe_collector.record.saved import SavedValues
 from msprobe_collector.record.session import Session
 from msprobe_collector.report import speak_up
 from msprobe_collector.steps import Debugger
+from msprobe_collector.watch.watch import Watch
 
 _log = logging.getLogger("msprobe_collector")
 
@@ -54,7 +56,14 @@ class PrecisionDebugger(Debugger):
             return
         speak_up()
         config = load_config(config_path, task, dump_path, level, step)
-        session = Session(config, PyTorch(), estimate)
+        if config.inside_compiled:
+            look_inside()
+        self.watched: Watch | None = None
+        if config.watch is not None:
+            self.watched = Watch(config.watch, config.level, PyTorch.name)
+        session = Session(config, PyTorch(self.watched), estimate)
+        if self.watched is not None:
+            session.ledger.watch(self.watched)
         self._interception = Interception(session)
         self._set_up(config, session, self._interception, estimate)
         self._model = model

@@ -8,6 +8,7 @@ from typing import Protocol
 from torch import nn
 
 from msprobe_collector.config.settings import Config
+from msprobe_collector.config.switch import switch_of
 from msprobe_collector.gradients.probe import GradientProbe
 from msprobe_collector.monitor.monitor import Monitor
 
@@ -30,5 +31,5 @@ def followers_of(config: Config) -> tuple[Follower, ...]:
     if config.gradients is not None:
         found.append(GradientProbe(config))
     if config.monitor is not None:
-        found.append(Monitor(config))
+        found.append(Monitor(config, switch_of(config)))
     return tuple(found)

@@ -45,6 +45,7 @@ def describe_estimate(
     folder: Path,
     step: int,
     ranks: tuple[int, int] | None,
+    steps: int,
     calls: int,
     records: int,
     tensors: int,
@@ -52,15 +53,21 @@ def describe_estimate(
 ) -> str:
     """What recording a step would take; ``tensors`` are the bytes of task tensor.
 
-    ``ranks`` are this one and how many there are, where there are several.
+    ``ranks`` are this one and how many are recorded, where there are several, ``steps`` how many
+    of its kind.
     """
     rate = bytes_per_second(folder)
     which, total = "", ""
     if ranks is not None:
         which = f" of rank {ranks[0]}"
+    count = steps * (1 if ranks is None else ranks[1])
+    if count > 1:
+        of_steps = f"{steps} steps" if steps > 1 else ""
+        of_ranks = "" if ranks is None else f"{ranks[1]} ranks"
         total = (
-            f" All {ranks[1]} ranks: about {in_units(ranks[1] * records)} of records, with task"
-            f" tensor {in_units(ranks[1] * tensors)} more."
+            f" All {' of '.join(one for one in (of_steps, of_ranks) if one)}: about"
+            f" {in_units(count * records)} of records, with task tensor"
+            f" {in_units(count * tensors)} more."
         )
     return (
         f"Step {step}{which} would hold {calls:,} calls and {in_units(records)} of records and "

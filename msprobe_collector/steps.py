@@ -73,6 +73,7 @@ class Debugger:
         self._installed = interception
         self._switch = switch_of(config)
         self._estimates = estimate
+        self.estimated = (0, 0)  # bytes of records and of tensors, of the last step
         self._step = 0
         self._recording = False
         self._has_folder = False
@@ -289,7 +290,13 @@ class Debugger:
             tensors = ledger.items.described_bytes
             folder = self.config.dump_path.absolute()
             ranks = self._ranks()
-            text = describe_estimate(folder, self._step, ranks, *sizes, tensors, self._seconds)
+            if ranks is not None and self.config.rank:
+                ranks = ranks[0], len(self.config.rank)
+            steps = len(self.config.step) or 1
+            self.estimated = (files.size, tensors)
+            text = describe_estimate(
+                folder, self._step, ranks, steps, *sizes, tensors, self._seconds
+            )
         else:
             tensors = ledger.tensor_files.saved_bytes
             text = describe_step(files.directory, self._step, *sizes, tensors, self._seconds)

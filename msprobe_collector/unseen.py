@@ -9,10 +9,17 @@ import torch
 
 
 def _hidden_from() -> Any:
-    """The keys of the dispatcher that lead to autograd and to modes."""
+    """The keys of the dispatcher that lead to autograd and to modes, and to autocast.
+
+    Under autocast a product of our own would be taken in half precision.
+    """
     before = torch._C._dispatch_tls_local_exclude_set()
     with torch._C._DisableTorchDispatch(), torch._C._AutoDispatchBelowAutograd():
-        return torch._C._dispatch_tls_local_exclude_set() - before
+        hidden = torch._C._dispatch_tls_local_exclude_set() - before
+    for name in dir(torch._C.DispatchKey):
+        if name.startswith("Autocast"):
+            hidden |= torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name))
+    return hidden
 
 
 _HIDDEN_FROM = _hidden_from()
@@ -31,7 +38,7 @@ _guards = _Guards()
 
 
 class unseen:  # noqa: N801
-    """Run tensor functions that neither autograd nor any mode, ours included, can see."""
+    """Run tensor functions that neither autograd, nor autocast, nor any mode can see."""
 
     __slots__ = ("_is_outermost",)
 

@@ -85,7 +85,9 @@ PARTS_MAY_IMPORT = {
         "intercept": "record",
         "monitor": "config intercept optimizers record",
         "mindspore": "config gradients intercept record write",
-        "run": "config intercept record write",
+        "compiled": "intercept record",
+        "watch": "record write",
+        "run": "compiled config intercept record watch write",
     },
     "msprobe_bisect": {},
     "tb_graph_ascend": {

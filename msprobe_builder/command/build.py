@@ -59,6 +59,12 @@ msprobe-build import OLD.vis.db:
 msprobe-build verify FILE.vis.db:
   say whether a file is whole, and save matches from one that is not
 
+msprobe-build query FILE.vis.db SQL:
+  ask a file in SQL
+
+msprobe-build schema FILE.vis.db:
+  say what can be asked for
+
 msprobe-build page FILE.vis.db -o page.html:
   write the viewer with its data as one HTML file that opens from disk
 
@@ -228,6 +234,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--open", action="store_true",
         help="start TensorBoard on the result and print the address, until Ctrl-C",
     )  # fmt: skip
+    parser.add_argument(
+        "--names", metavar="NAME", nargs="+", default=[],
+        help="what the sides are called wherever they are shown; by default as their folders",
+    )  # fmt: skip
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
@@ -238,7 +248,7 @@ def run(options: argparse.Namespace) -> int:
     from msprobe_builder.base.memory import give_back_arrays, without_garbage_collection
 
     with without_garbage_collection():  # modules leave nothing to be collected
-        from msprobe_builder.command.folders import folders_config
+        from msprobe_builder.command.folders import checked_names, folders_config
         from msprobe_builder.pipeline.build import build
         from msprobe_builder.pipeline.config import read_config
 
@@ -252,6 +262,7 @@ def run(options: argparse.Namespace) -> int:
     config = replace(
         config,
         print_compare_log=config.print_compare_log or options.verbose,
+        names=checked_names(options.names, 1 if config.bench_path is None else 2),
         options=replace(
             config.options,
             fuzzy_match=options.fuzzy_match,
@@ -307,14 +318,24 @@ def _tell(result: BuildResult, config: BuildConfig, options: argparse.Namespace)
     elif not options.quiet:
         from msprobe_builder.command.operator_log import operator_lines
         from msprobe_builder.command.summary import summary_lines
+        from msprobe_builder.command.verdict import judged_lines
 
         has_log = config.print_compare_log and result.is_comparison
         log = operator_lines(result.path) if has_log else iter(())
-        print_lines(chain(log, summary_lines(result), _verdict_lines(result.path)))
+        summary = summary_lines(result, _side_names(result))
+        print_lines(chain(log, summary, judged_lines(result.path)))
         if options.open:
             from msprobe_builder.command.serve import serve
 
             serve(result.path.parent)
+
+
+def _side_names(result: BuildResult) -> tuple[str, str]:
+    from msprobe_builder.database.open import opened
+    from msprobe_builder.database.read.meta import read_side_names
+
+    with opened(result.path) as connection:
+        return read_side_names(connection)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -335,20 +356,6 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("-o/--output-path is required: the directory of the result.")
     if options.scheduler is not None and options.workers is not None:
         raise UsageError("--workers counts processes here; with --scheduler leave it out.")
-
-
-def _verdict_lines(path: Path) -> list[str]:
-    """The verdict last: the end of the output is what is read."""
-    from msprobe_builder.database.open import opened
-    from msprobe_builder.database.read.configuration import read_configuration
-    from msprobe_builder.database.read.verdict import read_verdict
-    from msprobe_builder.export.configuration import configuration_lines
-    from msprobe_builder.export.verdict import verdict_lines
-
-    with opened(path) as connection:
-        verdict = read_verdict(connection)
-        lines = configuration_lines(read_configuration(connection))
-    return lines if verdict is None else [*lines, *verdict_lines(verdict, path)]
 
 
 def _export_alone(config: BuildConfig, options: argparse.Namespace, *, quiet: bool) -> int:

@@ -31,6 +31,8 @@ COMMANDS = {
     "import": "import_database",
     "verify": "verify",
     "verdict": "verdict",
+    "query": "query",
+    "schema": "schema",
     "alias": "alias",
 }
 BUILD = "build"

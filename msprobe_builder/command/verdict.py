@@ -45,27 +45,50 @@ def run(options: argparse.Namespace) -> int:
     from msprobe_builder.database.open import opened
     from msprobe_builder.database.read.configuration import read_configuration
     from msprobe_builder.database.read.verdict import read_verdict
-    from msprobe_builder.export.configuration import configuration_lines
-    from msprobe_builder.export.verdict import NOTHING_COMPARED, verdict_json, verdict_lines
-    from msprobe_builder.export.wrapped import wrapped
-    from msprobe_builder.facts.fact import fact
+    from msprobe_builder.export.verdict import verdict_json
 
     with opened(options.database) as connection:
         verdict = read_verdict(connection)
         configuration = read_configuration(connection)
     if options.json:
         print_lines(json.dumps(verdict_json(verdict, configuration), indent=2).splitlines())
-    elif verdict is None:
-        undecided = fact("verdict.conclusion", conclusion=fact("conclusion.undecided"))
-        print_lines(wrapped(fact("label.verdict"), [undecided, NOTHING_COMPARED]))
     else:
-        print_lines(
-            [*configuration_lines(configuration), *verdict_lines(verdict, options.database)]
-        )
+        print_lines(judged_lines(options.database) or _nothing_lines())
     if options.next_config is not None:
         _write_next(verdict, options.next_config)
     is_strong = verdict is not None and any(one.strength == "strong" for one in verdict.suspects)
     return EXIT_SUSPECT if options.fail_on_suspect and is_strong else EXIT_OK
+
+
+def judged_lines(database: Path) -> list[str]:
+    """What the configurations differ in, and the verdict; nothing where nothing was compared."""
+    from msprobe_builder.database.open import opened
+    from msprobe_builder.database.read.configuration import read_configuration
+    from msprobe_builder.database.read.meta import read_side_names
+    from msprobe_builder.database.read.stacks import read_code
+    from msprobe_builder.database.read.verdict import read_verdict
+    from msprobe_builder.export.configuration import configuration_lines
+    from msprobe_builder.export.verdict import verdict_lines
+
+    with opened(database) as connection:
+        lines = configuration_lines(read_configuration(connection))
+        verdict = read_verdict(connection)
+        if verdict is None:
+            return lines
+        names, code = read_side_names(connection), ""
+        if verdict.suspects:
+            first = verdict.suspects[0]
+            code = read_code(connection, first.node_id, first.source)
+    return [*lines, *verdict_lines(verdict, database, names, code)]
+
+
+def _nothing_lines() -> list[str]:
+    from msprobe_builder.export.verdict import NOTHING_COMPARED
+    from msprobe_builder.export.wrapped import wrapped
+    from msprobe_builder.facts.fact import fact
+
+    undecided = fact("card.conclusion", conclusion=fact("conclusion.undecided"), sides=None)
+    return wrapped(fact("label.verdict"), [undecided, NOTHING_COMPARED])
 
 
 def _write_next(verdict: Verdict | None, file: Path) -> None:

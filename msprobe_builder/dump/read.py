@@ -19,6 +19,7 @@ from msprobe_builder.dump.flow_file import RecordedFlow, flow_path, read_flow
 from msprobe_builder.dump.json_stream import DumpReader
 from msprobe_builder.dump.names import ROOT, parse_gradients
 from msprobe_builder.dump.parameters import Parameters
+from msprobe_builder.dump.shape_pass import without_shape_pass
 from msprobe_builder.dump.source import InMemoryDump, Source
 from msprobe_builder.dump.stack import Stacks, read_stacks, stack_path
 from msprobe_builder.files.regular import is_packed, read_bytes
@@ -53,6 +54,7 @@ class Dump:
     flow: RecordedFlow | None = None  # who made its tensors, where that was recorded
     sketches: Sketches | None = None  # of its tensors, where they were recorded
     is_merged: bool = False  # from many ranks, with a hierarchy that is mended already
+    shape_pass: tuple[str, ...] = ()  # calls that were left out, as no part of the training
 
     def without_calls(self) -> Dump:
         """What tells of the dump as a whole, once its calls are in a tree and a table."""
@@ -65,6 +67,7 @@ class Dump:
             malformed=(),
             twice=(),
             repeated=(),
+            shape_pass=(),
             flow=None,
             sketches=None,
         )
@@ -114,6 +117,7 @@ def read_dump(
         for name, read in reader:
             written = isinstance(read, Written)
             data = read.alike.record if written else read
+            name = _of_later_pass(name, records)
             if not isinstance(data, dict) or name in records or name == ROOT:
                 malformed.append(name)
                 continue
@@ -139,6 +143,7 @@ def read_dump(
         flow = read_flow(flow_path(directory), records)
         sketches = read_sketches(directory / SKETCHES, len(records))
     tensor_dir = directory / "dump_tensor_data"
+    records, construct, stacks, shape_pass = without_shape_pass(records, construct, stacks)
     return Dump(
         directory=directory,
         task=storable(task),
@@ -158,6 +163,7 @@ def read_dump(
         flow=flow,
         sketches=sketches,
         is_merged=MERGED_RANKS in reader.header,
+        shape_pass=shape_pass,
     )
 
 
@@ -168,6 +174,20 @@ def _file_reader(path: Path, by_argument: bool) -> DumpReader:
     except OSError:  # which the reader says in its own words
         is_large = False
     return DumpReader(path, by_example=is_large and not by_argument)
+
+
+def _of_later_pass(name: str, records: Mapping[str, int]) -> str:
+    """The name of a gradient, with the next number if one of a pass before has it already.
+
+    Schedules that put off gradients of weights bring those of several passes at once, and
+    recorders number them all alike.
+    """
+    stem, number = (parse_gradients(name) if name in records else None) or ("", None)
+    if number is None:
+        return name
+    while f"{stem}.parameters_grad.{number}" in records:
+        number += 1
+    return f"{stem}.parameters_grad.{number}"
 
 
 def _lacking(directory: Path, *, flat: bool) -> tuple[Callable[[Path], Path], ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from msprobe_builder.database.read.alignment import read_alignment
 from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.words import SIDE
 
 _MOST = 0.9  # share of the modules that a common change of names holds for
 _SHOWN = 3  # names of wrappers that are named
@@ -66,8 +67,8 @@ def _in_front(paths: set[tuple[Path, Path]]) -> list[Fact]:
 def _both_ways(paths: set[tuple[Path, Path]]) -> list[tuple[Fact, set[tuple[Path, Path]]]]:
     """A side, and the paths with its own first."""
     return [
-        (fact("side.npu"), paths),
-        (fact("side.bench"), {(one, other) for other, one in paths}),
+        (SIDE[0], paths),
+        (SIDE[1], {(one, other) for other, one in paths}),
     ]
 
 

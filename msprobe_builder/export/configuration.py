@@ -9,7 +9,7 @@ from msprobe_builder.database.read.configuration import (
     ConfigurationDifference,
     ConfigurationPart,
 )
-from msprobe_builder.export.report_markup import Markup, escaped, heading, table
+from msprobe_builder.export.report_markup import Markup, escaped, table
 from msprobe_builder.export.report_words import SEVERITIES, SIDES
 from msprobe_builder.export.wrapped import wrapped
 from msprobe_builder.facts.fact import fact, plain, within
@@ -55,7 +55,7 @@ def _said(one: Configuration | ConfigurationPart | ConfigurationDifference) -> d
 
 
 def configuration_section(found: Configuration | None) -> str:
-    """A heading, the conclusion and a table in HTML; empty where no configurations were given."""
+    """The conclusion and a table in HTML; empty where no configurations were given."""
     if found is None:
         return ""
     rows = [
@@ -68,7 +68,7 @@ def configuration_section(found: Configuration | None) -> str:
     ]
     more = sum(part.differences - len(part.shown) for part in found.parts)
     head = [fact("head.part"), fact("head.name"), *SIDES.values()]
-    section = heading(fact("report.configurations")) + f"<p>{escaped(tell(found.said))}</p>"
+    section = f"<p>{escaped(tell(found.said))}</p>"
     section += table(["", *head], rows) if rows else ""
     return section + (f"<p>{escaped(fact('report.more', count=more))}</p>" if more else "")
 

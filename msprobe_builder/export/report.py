@@ -16,6 +16,6 @@ def write_report(database: Path, output: Path, nodes: int = 20) -> None:
     if output.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{output} has not the suffix .html; give the name of the report with -o.")
     with opened(database) as connection:
-        text = page(database.name, read_report(connection, nodes))
+        text = page(read_report(connection, nodes, database.name))
     with written(output) as stream:
         stream.write(text.encode("utf-8", errors="replace"))

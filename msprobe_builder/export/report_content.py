@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
 from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import SIDES
@@ -29,13 +31,15 @@ from msprobe_builder.database.read.lists import (
     read_unmatched,
     worst_nodes,
 )
-from msprobe_builder.database.read.meta import read_bands, read_meta
+from msprobe_builder.database.read.meta import read_bands, read_meta, side_names
 from msprobe_builder.database.read.nodes import NodeRecord, read_node
 from msprobe_builder.database.read.parameters import ParameterRow
+from msprobe_builder.database.read.stacks import read_code
 from msprobe_builder.database.read.verdict import Verdict, read_verdict
 
 _DIAGNOSTICS = 200
 _LEADS = 5
+_BESIDE = 3  # siblings in the picture, on either side
 
 
 @dataclass(frozen=True)
@@ -70,14 +74,24 @@ class Content:
     verdict: Verdict | None
     leads: list[Finding]  # the suspects, likeliest first, or else the first wrong node
     place: list[PlaceRow]  # where the first of them stands
+    names: tuple[str, str]  # of the sides, empty where nobody named them
+    code: str  # of the line that made the first suspect's call, empty where it was not recorded
+    file: Path  # name of the database
+
+    def relative(self, text: str) -> str:
+        """A text with paths as seen from the folder that both runs lie in."""
+        folder = _shared_folder(self.meta)
+        return text.replace(folder, "") if folder else text
 
 
-def read_report(connection: sqlite3.Connection, nodes: int) -> Content:
-    """The content of a report with at most ``nodes`` nodes of each kind."""
+def read_report(connection: sqlite3.Connection, nodes: int, file: str) -> Content:
+    """The content of a report on ``file`` with at most ``nodes`` nodes of each kind."""
     verdict = read_verdict(connection)
     leads = _leads(connection, verdict)
+    meta = read_meta(connection)
+    first = verdict.suspects[0] if verdict is not None and verdict.suspects else None
     return Content(
-        meta=read_meta(connection),
+        meta=meta,
         bands=read_bands(connection),
         places=read_graph_counts(connection),
         worst=_findings(connection, worst_nodes(connection, nodes)),
@@ -90,8 +104,21 @@ def read_report(connection: sqlite3.Connection, nodes: int) -> Content:
         configuration=read_configuration(connection),
         verdict=verdict,
         leads=_findings(connection, leads),
-        place=read_around(connection, leads[0][0]) if leads else [],
+        place=read_around(connection, leads[0][0], _BESIDE) if leads else [],
+        names=side_names(meta),
+        code="" if first is None else read_code(connection, first.node_id, first.source),
+        file=Path(file),
     )
+
+
+def _shared_folder(meta: Mapping[str, str]) -> str:
+    """The absolute folder, with a slash behind it, that the runs lie in; empty for none."""
+    paths = [meta.get(f"{side}_path", "") for side in SIDES]
+    absolute = [one for one in paths if one.startswith("/")]
+    if not absolute:
+        return ""
+    folder = os.path.commonpath([str(PurePosixPath(one).parent) for one in absolute])
+    return f"{folder}/" if len(folder) > 1 else ""
 
 
 def _leads(connection: sqlite3.Connection, verdict: Verdict | None) -> list[tuple[int, int]]:

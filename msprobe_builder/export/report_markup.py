@@ -64,7 +64,7 @@ def number(value: float) -> str:
 
 
 def escaped(value: object) -> str:
-    """A text or a fact in words as HTML; nothing for None."""
-    if isinstance(value, Fact):
+    """A text, a fact or several in words as HTML; nothing for None."""
+    if isinstance(value, Fact | list | tuple):
         return html.escape(tell(value))
     return "" if value is None else html.escape(str(value))

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from msprobe_builder.base.codes import METRICS, SIDES, Grade, words
 from msprobe_builder.database.read.parameters import ParameterRow
-from msprobe_builder.database.read.stacks import StackFrame
+from msprobe_builder.database.read.stacks import LIBRARY, StackFrame
 from msprobe_builder.database.read.verdict import Verdict
 from msprobe_builder.export import report_words
 from msprobe_builder.export.configuration import configuration_section
+from msprobe_builder.export.report_card import first_screen, title
 from msprobe_builder.export.report_content import Content, Finding
 from msprobe_builder.export.report_markup import (
     COLOUR,
@@ -18,44 +19,17 @@ from msprobe_builder.export.report_markup import (
     Markup,
     escaped,
     graded,
-    heading,
     number,
     soft,
     table,
 )
-from msprobe_builder.export.report_picture import picture
-from msprobe_builder.export.report_words import facts, reason_words, side_words
-from msprobe_builder.export.verdict import conclusion_fact, older, outcome, size_fact
+from msprobe_builder.export.report_style import STYLE
+from msprobe_builder.export.report_words import reason_words, side_words
+from msprobe_builder.export.verdict import outcome, size_fact
 from msprobe_builder.facts.fact import Fact, decode, fact
 from msprobe_builder.facts.wording import spoken, tell
 from msprobe_builder.facts.words import GRADE, STATISTIC
 
-_STYLE = """
-:root { color-scheme: light dark; --text: #1b1b1f; --soft: #55555e; --line: #c9c9d1; --back: #fff;
-  --raised: #f4f4f7; }
-@media (prefers-color-scheme: dark) {
-  :root { --text: #e6e6ea; --soft: #a9a9b4; --line: #44444d; --back: #18181b; --raised: #242429; }
-}
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back);
-  max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
-table { border-collapse: collapse; margin: .5rem 0; font-size: .87rem; }
-th, td { border: 1px solid var(--line); padding: .2rem .5rem; text-align: left;
-  vertical-align: top; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-th { background: var(--raised); font-weight: 600; }
-.wide { overflow-x: auto; }
-.grade { color: #1b1b1f; border-radius: 3px; padding: 0 .35rem; border: 1px solid #0003; }
-.soft { color: var(--soft); }
-code, pre { font: .85rem/1.4 ui-monospace, monospace; overflow-wrap: anywhere;
-  white-space: pre-wrap; }
-details { border: 1px solid var(--line); border-radius: 4px; margin: .4rem 0;
-  padding: .3rem .7rem; }
-.lead { border-left: 4px solid #1a56db; padding-left: 1rem; margin: 1rem 0; }
-svg.place { max-width: 60rem; display: block; }
-svg.place text { font: 13px system-ui, sans-serif; fill: #1b1b1f; }
-summary { cursor: pointer; overflow-wrap: anywhere; }
-"""
 _GRADES = words(Grade)
 _NODE, _STEP, _RANK, _SIDE = (
     *(fact("head.node"), fact("head.step")),
@@ -65,96 +39,96 @@ _PARAMETER, _REASON, _SOURCE = fact("head.parameter"), fact("head.reason"), fact
 _SUSPECTS = 20
 
 
-def page(name: str, content: Content) -> str:
-    """The report on the file ``name``."""
-    colours = {band.name: band.colour for band in content.bands}
+def page(content: Content) -> str:
+    """The report: one screen that most need, all else folded below it."""
+    colours = {band.name: band.colour for band in content.bands if COLOUR.fullmatch(band.colour)}
+    name = title(content, content.file.name)
     worst = [_finding(one, colours) for one in content.worst]
     nodes = "".join(worst) or soft(fact("report.none_worse"))
+    overflow = "".join(_finding(one, colours) for one in content.overflowing)
+    groups, _ = content.group_counts
     parts = [
-        f"<h1>{escaped(name)}</h1>",
-        configuration_section(content.configuration),
-        _lead(content, colours),
-        heading(fact("report.what_compared")),
-        table(("", ""), facts(content.meta)),
-        _coverage(content),
-        heading(fact("report.steps_and_ranks")),
-        _overview(content, colours),
-        _legend(content, colours),
-        f"{heading(fact('report.worst', count=len(worst)))}{nodes}",
+        f"<h1>{name}</h1>",
+        soft(" · ".join(_facts_of(content))),
+        _warned(content),
+        first_screen(content, colours),
+        _folded(fact("report.configurations"), configuration_section(content.configuration)),
+        _folded(fact("report.suspects"), _suspects(content, colours)),
+        _folded(fact("report.record_next"), _next(content.verdict)),
+        _folded(fact("report.what_compared"), _compared(content)),
+        _folded(
+            fact("report.steps_and_ranks"), _overview(content, colours) + _legend(content, colours)
+        ),
+        _folded(fact("report.worst", count=len(worst)), nodes),
+        _folded(fact("report.overflow", count=len(content.overflowing)), overflow),
+        _folded(fact("report.groups", count=groups), _groups(content, colours)),
+        _folded(fact("report.unmatched"), _unmatched(content)),
+        _folded(fact("report.noticed"), _diagnostics(content)),
     ]
-    if content.overflowing:
-        parts.append(heading(fact("report.overflow", count=len(content.overflowing))))
-        parts += [_finding(one, colours) for one in content.overflowing]
-    parts.append(_groups(content, colours))
-    parts += [heading(fact("report.unmatched")), _unmatched(content)]
-    parts += [heading(fact("report.noticed")), _diagnostics(content)]
     return (
         f'<!doctype html>\n<html lang="{spoken()}"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
         " style-src 'unsafe-inline'\">"
-        f"<title>{escaped(name)}</title><style>{_STYLE}</style></head>\n"
+        f"<title>{name}</title><style>{STYLE}</style></head>\n"
         f"<body>{''.join(parts)}</body></html>\n"
     )
 
 
-def _verdict(verdict: Verdict | None) -> str:
-    if verdict is None:
-        return ""
+def _folded(said: Fact, content: str) -> str:
+    """A part that a click opens; nothing where there is nothing in it."""
+    return f"<details><summary>{escaped(said)}</summary>{content}</details>" if content else ""
+
+
+def _facts_of(content: Content) -> list[str]:
+    known = dict(report_words.facts(content.meta, content.relative))
+    shown = [known.get(one) for one in (report_words.TASK, report_words.CREATED)]
+    return [content.file.name, *(tell(one) for one in shown if one is not None)]
+
+
+def _warned(content: Content) -> str:
+    """What the configurations of the runs differ in, where that comes before all else."""
+    found = content.configuration
+    is_wrong = found is not None and found.outcome in ("error", "warning")
+    return f"<p><b>{escaped(tell(found.said))}</b></p>" if found is not None and is_wrong else ""
+
+
+def _compared(content: Content) -> str:
+    return table(("", ""), report_words.facts(content.meta, content.relative)) + _coverage(content)
+
+
+def _suspects(content: Content, colours: dict[str, str]) -> str:
+    """All suspects in a table, and the first with all that is known of their tensors."""
+    found = "".join(f'<div class="lead">{_described(one, colours)}</div>' for one in content.leads)
+    verdict = content.verdict
+    if verdict is None or not verdict.suspects:
+        return found
+    return _listed(verdict) + found
+
+
+def _listed(verdict: Verdict) -> str:
     rows = [
         (
             report_words.STRENGTHS.get(one.strength, one.strength),
-            one.step,
-            one.rank,
-            side_words(one.side),
-            one.called,
-            one.source,
+            *(one.step, one.rank, side_words(one.side), one.called, one.source),
             tell(one.facts),
         )
         for one in verdict.suspects[:_SUSPECTS]
     ]
     head = (fact("head.strength"), _STEP, _RANK, _SIDE, _NODE, _SOURCE, fact("head.evidence"))
-    title = fact("report.verdict", conclusion=conclusion_fact(verdict.conclusion))
-    return (
-        f"{heading(title)}<p>{escaped(tell(verdict.said))}</p>"
-        f"{_older(verdict)}{table(head, rows) if rows else ''}{_next(verdict)}"
-    )
+    return table(head, rows)
 
 
-def _older(verdict: Verdict) -> str:
-    return f"<p><b>{escaped(tell(older(verdict.changed)))}</b></p>" if verdict.changed else ""
-
-
-def _next(verdict: Verdict) -> str:
+def _next(verdict: Verdict | None) -> str:
     """What to record next, to be copied from the page."""
-    proposal = verdict.next_dump
-    if proposal is None:
+    proposal = None if verdict is None else verdict.next_dump
+    if verdict is None or proposal is None:
         return ""
     size = size_fact(proposal)
     config = json.dumps(proposal.get("config"), indent=2)
     of_each = None if size is None else fact("report.size_of_each", size=size)
     record = fact("report.record", size=of_each, remark=verdict.remark)
-    return (
-        f"{heading(fact('report.record_next'))}<p>{escaped(record)}</p><pre>{escaped(config)}</pre>"
-    )
-
-
-def _lead(content: Content, colours: dict[str, str]) -> str:
-    """What is wrong first: the verdict with its suspects, or the first wrong node."""
-    shown = {name: colour for name, colour in colours.items() if COLOUR.fullmatch(colour)}
-    place = picture(content.place, shown) if content.place else ""
-    suspects = [f'<div class="lead">{_described(one, colours)}</div>' for one in content.leads]
-    if content.verdict is not None and (content.verdict.suspects or not suspects):
-        title = heading(fact("report.suspects"))
-        tensors = f"{title}{''.join(suspects)}" if suspects else ""
-        return f"{_verdict(content.verdict)}{place}{tensors}"
-    said = ""
-    if content.verdict is not None:
-        sentence = f"<p>{escaped(tell(content.verdict.said))}</p>"
-        said = f"{sentence}{_older(content.verdict)}{_next(content.verdict)}"
-    if suspects:
-        return f"{heading(fact('report.first_wrong'))}{said}{place}{''.join(suspects)}"
-    return f"{said}<p>{escaped(fact('report.nothing_wrong'))}</p>"
+    return f"<p>{escaped(record)}</p><pre>{escaped(config)}</pre>"
 
 
 def _coverage(content: Content) -> str:
@@ -214,10 +188,7 @@ def _groups(content: Content, colours: dict[str, str]) -> str:
     what = (fact("head.grade"), fact("head.error"), fact("head.operation"))
     head = (*what, _STEP, _RANK, *report_words.SIDES.values())
     listed = None if len(rows) == count else fact("report.groups_listed", count=len(rows))
-    return (
-        f"{heading(fact('report.groups', count=count))}"
-        f"<p>{escaped(fact('report.groups_are', listed=listed))}</p>{table(head, rows)}"
-    )
+    return f"<p>{escaped(fact('report.groups_are', listed=listed))}</p>{table(head, rows)}"
 
 
 def _finding(finding: Finding, colours: dict[str, str]) -> str:
@@ -266,7 +237,8 @@ def _parts(finding: Finding, colours: dict[str, str]) -> tuple[str, str]:
     ]
     both = (fact("head.argument"), *report_words.SIDES.values())
     differing = table(both, arguments) if arguments else ""
-    stack = "\n".join(_frame(frame) for frame in node.stack)
+    lines = "\n".join(map(_frame, node.stack))
+    stack = f"<pre>{escaped(lines)}</pre>" if lines else ""
     titles = [
         *head,
         *(report_words.METRICS[name] for name in metrics),
@@ -278,7 +250,7 @@ def _parts(finding: Finding, colours: dict[str, str]) -> tuple[str, str]:
         f"{differing}"
         f"{table(titles, rows) if rows else ''}"
         f"{_merged(finding)}"
-        f"{f'<pre>{escaped(stack)}</pre>' if stack else ''}"
+        f"{_folded(fact('report.stack', count=len(node.stack)), stack)}"
     )
 
 
@@ -339,8 +311,16 @@ def _metrics(row: ParameterRow) -> dict[str, Cell]:
 
 
 def _frame(frame: StackFrame) -> str:
-    place = f"{frame.file}:{frame.line} {frame.function}" if frame.file else ""
+    place = f"{_short_file(frame.file)}:{frame.line} {frame.function}" if frame.file else ""
     return f"{place}\n    {frame.source}" if frame.source else place
+
+
+def _short_file(path: str) -> str:
+    """A file as seen from its library, or from the folder above its own."""
+    plain = path.replace("\\", "/")
+    library = LIBRARY.search(plain)
+    inside = plain[library.end() :] if library is not None else ""
+    return inside or "/".join(plain.split("/")[-2:])
 
 
 def _unmatched(content: Content) -> str:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msprobe_builder.facts.fact import Fact, fact
 
 _TASK = "task"
+TASK, CREATED = fact("report.task"), fact("report.created_at")
 _FACTS = {
+    "npu_name": fact("report.debug"),
     "npu_path": fact("report.debug_run"),
+    "bench_name": fact("report.reference"),
     "bench_path": fact("report.reference_run"),
     "noise_path": fact("report.noise_run"),
-    _TASK: fact("report.task"),
-    "created_at": fact("report.created_at"),
+    _TASK: TASK,
+    "created_at": CREATED,
     "builder_version": fact("report.version"),
 }
 _TASKS = {
@@ -69,11 +72,14 @@ SEVERITIES = {
 }
 
 
-def facts(meta: Mapping[str, str]) -> list[tuple[Fact, Fact | str]]:
-    """What was compared and when it was built; what is for programs is left out."""
+def facts(meta: Mapping[str, str], relative: Callable[[str], str]) -> list[tuple[Fact, Fact | str]]:
+    """What was compared and when it was built; what is for programs is left out.
+
+    ``relative`` makes paths of this machine short.
+    """
     named = [(key, title, meta.get(key, "")) for key, title in _FACTS.items()]
     return [
-        (title, _TASKS.get(value, value) if key == _TASK else value)
+        (title, _TASKS.get(value, value) if key == _TASK else relative(value))
         for key, title, value in named
         if value
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,9 +11,10 @@ from msprobe_builder.base.codes import SIDES
 from msprobe_builder.base.printable import printable
 from msprobe_builder.database.read.configuration import Configuration
 from msprobe_builder.database.read.verdict import PlaceVerdict, Suspect, Verdict
+from msprobe_builder.export.card import Card, Differing, card_of, what_happened
 from msprobe_builder.export.configuration import configuration_json
-from msprobe_builder.export.wrapped import wrapped
-from msprobe_builder.facts.fact import Fact, fact, plain
+from msprobe_builder.export.wrapped import line, wrapped
+from msprobe_builder.facts.fact import Fact, Facts, fact, plain
 from msprobe_builder.facts.wording import ENGLISH, tell
 
 _SHOWN = 5
@@ -23,37 +23,82 @@ NOTHING_COMPARED = fact("cannot_tell.nothing_compared")
 _WEIGHTS = "weights"  # cause of those that differ together
 
 
-def verdict_lines(verdict: Verdict, database: Path) -> list[str]:
-    """What is said of the whole, each step, the other suspects and what to record next."""
-    conclusion = fact("verdict.conclusion", conclusion=conclusion_fact(verdict.conclusion))
-    lines = wrapped(fact("label.verdict"), [conclusion, *verdict.said])
+def verdict_lines(verdict: Verdict, database: Path, names: tuple[str, str], code: str) -> list[str]:
+    """The card of the whole, each step, the other suspects and what to do next.
+
+    ``code`` is the line that made the first suspect's call, empty where it was not recorded.
+    """
+    card = card_of(verdict)
+    lines = _card_lines(card, names, code)
     if verdict.changed:
         lines += wrapped(fact("label.older"), older(verdict.changed))
     if len(verdict.places) > 1 and verdict.suspects:
         lines += wrapped(fact("label.steps"), _steps(verdict))
     calls = _calls(verdict.suspects)
     for alike in calls[1:_SHOWN]:
-        one = alike[0]
-        name = fact("accused.of_reference", name=one.called) if one.side == SIDES[1] else one.called
-        if len(verdict.places) > 1:
-            name = fact("verdict.at_place", where=_where(alike), name=name)
-        source = fact("accused.source", line=one.source) if one.source else None
-        told = [fact("verdict.suspect", name=name, source=source), *one.facts]
-        if one.cause == _WEIGHTS and len(alike) > 1:
-            told.append(fact("verdict.more_weights", count=len(alike) - 1))
-        lines += wrapped(fact("label.strong" if one.strength == "strong" else "label.weak"), told)
+        lines += _other_lines(alike, is_placed=len(verdict.places) > 1)
     more = len(calls) - _SHOWN
     if more > 0:
         lines += wrapped("", fact("verdict.more", count=more))
-    command = verdict.suspects[0].command if verdict.suspects else None
-    if command is not None and verdict.suspects[0].check is None:
-        lines += wrapped(fact("label.check"), fact("verdict.check", command=command))
-    if verdict.next_dump is not None:
-        lines += _next(verdict, verdict.next_dump, database)
-        check = operator_check(verdict)
-        if check is not None:
-            lines += wrapped(fact("label.then"), fact("verdict.then", command=check))
-    return lines
+    return [*lines, *_next_lines(verdict, database)]
+
+
+def _card_lines(card: Card, names: tuple[str, str], code: str) -> list[str]:
+    sides = None
+    if all(names):
+        sides = fact("card.sides", npu=names[0], bench=names[1])
+    conclusion = conclusion_fact(card.conclusion)
+    is_accused = card.suspect is not None
+    what = card.what if is_accused else (*card.what, *card.sure, *card.follows)
+    title: Facts = (fact("card.conclusion", conclusion=conclusion, sides=sides),)
+    lines = wrapped(fact("label.verdict"), title if is_accused else [*title, *what])
+    if card.suspect is not None:
+        module = fact("accused.in_module", module=card.module, name=card.call)
+        named = module if card.module else card.call
+        lines += wrapped(fact("label.where"), fact("card.where", at=card.at, name=named))
+        if card.line:
+            source = fact("card.code", text=printable(" ".join(code.split()))) if code else None
+            lines.append(line("", fact("card.line", line=card.line, source=source)))
+        lines += wrapped(fact("label.what"), [*map(argument_fact, card.differing), *what])
+        lines += wrapped(fact("label.sure"), sure_facts(card))
+        if card.follows:
+            lines += wrapped(fact("label.follows"), card.follows)
+    return [*lines, *(wrapped(fact("label.limits"), card.limits) if card.limits else ())]
+
+
+def argument_fact(one: Differing) -> Fact:
+    """An argument of both sides, the debug side first."""
+    return fact("card.argument", name=one.name, own=one.own, theirs=one.theirs)
+
+
+def sure_facts(card: Card) -> list[Fact]:
+    """How sure the first suspect is, by how much it is off, and who else it may be."""
+    told = [] if card.suspect is None else [fact("card.sure", **_likely(card.suspect))]
+    rival = card.rival
+    if rival is None:
+        return [*told, *card.sure]
+    return [*told, *card.sure, fact("card.rival", name=rival.called, **_likely(rival))]
+
+
+def _likely(one: Suspect) -> dict[str, Fact | None]:
+    percent = None
+    if one.probability is not None:
+        percent = fact("card.percent", percent=round(100 * one.probability))
+    strength = fact("card.strong") if one.strength == "strong" else fact("card.weak")
+    return {"percent": percent, "strength": strength}
+
+
+def _other_lines(alike: Sequence[Suspect], *, is_placed: bool) -> list[str]:
+    """One of the other suspects, on all ranks and steps that show it."""
+    one = alike[0]
+    name = fact("accused.of_reference", name=one.called) if one.side == SIDES[1] else one.called
+    if is_placed:
+        name = fact("verdict.at_place", where=_where(alike), name=name)
+    source = fact("accused.source", line=one.source) if one.source else None
+    told = [fact("verdict.suspect", name=name, source=source), *what_happened(one.facts)]
+    if one.cause == _WEIGHTS and len(alike) > 1:
+        told.append(fact("verdict.more_weights", count=len(alike) - 1))
+    return wrapped(fact("label.strong" if one.strength == "strong" else "label.weak"), told)
 
 
 def conclusion_fact(conclusion: str) -> Fact:
@@ -68,17 +113,31 @@ def older(changed: int) -> Fact:
     return fact("verdict.older", count=changed)
 
 
-def _next(verdict: Verdict, proposal: dict[str, Any], database: Path) -> list[str]:
-    size = size_fact(proposal)
-    about = None if size is None else fact("verdict.record_size", size=size)
-    config = json.dumps(proposal.get("config"))
-    file = shlex.quote(printable(str(database)))
+def to_do(verdict: Verdict, database: Path) -> list[tuple[Fact, str]]:
+    """What to do next, each with the command for it."""
+    todo: list[tuple[Fact, str]] = []
+    first = verdict.suspects[0] if verdict.suspects else None
+    if first is not None and first.command is not None and first.check is None:
+        todo.append((fact("verdict.check"), first.command))
+    if verdict.next_dump is not None:
+        size = size_fact(verdict.next_dump)
+        about = None if size is None else fact("verdict.record_size", size=size)
+        file = shlex.quote(printable(str(database)))
+        command = f"msprobe-build verdict {file} --next-config config.json"
+        todo.append((fact("verdict.record", size=about, remark=verdict.remark), command))
+        check = operator_check(verdict)
+        if check is not None:
+            todo.append((fact("verdict.then"), check))
+    return todo
+
+
+def _next_lines(verdict: Verdict, database: Path) -> list[str]:
+    """Each command on a line of its own, to be copied."""
+    labels: tuple[Fact | str, ...] = (fact("label.next"), fact("label.then"), "")
     return [
-        *wrapped(
-            fact("label.next"),
-            [fact("verdict.record", size=about, config=config), *verdict.remark],
-        ),
-        *wrapped("", fact("verdict.as_file", file=file)),
+        one
+        for label, (what, command) in zip(labels, to_do(verdict, database), strict=False)
+        for one in (*wrapped(label, what), line("", command))
     ]
 
 

@@ -9,6 +9,8 @@ from msprobe_builder.facts.fact import Fact, fact
 THIS_RUN = fact("this_run")
 THE_REFERENCE = fact("the_reference")
 
+SIDE = (fact("side.npu"), fact("side.bench"))  # what they are called where nobody names them
+
 FOLLOWS = "follows_from_elsewhere"  # what a step and rank says without a suspect of its own
 
 STATISTIC = (  # in the order of base.codes.STATISTICS
@@ -34,6 +36,12 @@ _BEYOND_DOUBT = 1000
 def standing_at(name: str, *, is_unrecorded: bool) -> Fact | str:
     """A suspect, or what runs before it: there a fault lies that nobody recorded."""
     return fact("accused.before", name=name) if is_unrecorded else name
+
+
+def sides_called(names: Sequence[str]) -> tuple[Fact | str, Fact | str]:
+    """Both sides by the names that they have."""
+    first, second = (name or word for name, word in zip(names, SIDE, strict=True))
+    return first, second
 
 
 def statistics(values: Sequence[float]) -> Fact:

@@ -108,8 +108,8 @@ class Provenance:
     ``unknown`` why it cannot be compared, ``apart`` which ranks differ in what they should have
     alike, ``shares`` what the ranks hold of a weight, ``numbers`` what they make of what they have,
     ``factors`` on which ranks an argument such as a scale has which value, where they differ,
-    ``slices`` in how many parts of a sequence a tensor was, each of its own ranks, ``handed`` a
-    number that these ranks have alike, though it is of their own tokens.
+    ``slices`` in how many parts of a sequence a tensor was, each of its own ranks, ``singles`` the
+    single number that each of these has, as it is of its own tokens.
     ``origins`` are the ranks of each node, empty while they are the same for all. ``replicas``
     counts the replicas that the run has.
     """
@@ -122,7 +122,7 @@ class Provenance:
     numbers: dict[int, Numbers] = field(default_factory=dict)
     factors: dict[int, Factors] = field(default_factory=dict)
     slices: dict[int, int] = field(default_factory=dict)
-    handed: dict[int, float] = field(default_factory=dict)
+    singles: dict[int, tuple[float, ...]] = field(default_factory=dict)
     origins: list[tuple[int, ...]] = field(default_factory=list)
     replicas: int = 1
 
@@ -151,7 +151,7 @@ def pick(provenance: Provenance, rows: Sequence[int]) -> Provenance:
         _picked(provenance.numbers, rows),
         _picked(provenance.factors, rows),
         _picked(provenance.slices, rows),
-        _picked(provenance.handed, rows),
+        _picked(provenance.singles, rows),
     )
 
 
@@ -170,7 +170,7 @@ def join(parts: Sequence[Provenance], sizes: Sequence[int]) -> Provenance:
         _joined([one.numbers for one in parts], starts),
         _joined([one.factors for one in parts], starts),
         _joined([one.slices for one in parts], starts),
-        _joined([one.handed for one in parts], starts),
+        _joined([one.singles for one in parts], starts),
     )
 
 

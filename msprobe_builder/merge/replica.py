@@ -11,7 +11,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.source import Source
 from msprobe_builder.dump.task import Task, task_of
 from msprobe_builder.graph.side import Side
-from msprobe_builder.merge.flow.context import sequence_length, words_shape
+from msprobe_builder.merge.flow.context import Slicing, entering_shape, slicing
 from msprobe_builder.merge.flow.experts import number_experts, without_experts
 from msprobe_builder.merge.join.assemble import assemble
 from msprobe_builder.merge.join.slices import Slice, merge_slices
@@ -41,7 +41,7 @@ def read_replica(
     """
     stages: list[StageGraph] = []
     diagnostics: list[Diagnostic] = []
-    length: int | None = None
+    own: Slicing | None = None
     task: Task | None = None
     for number in range(source.layout.pp):
         begin_stage(number)
@@ -55,13 +55,13 @@ def read_replica(
                 found = _slices(slices, source, replica, ranks, sides, texts, holders)
                 diagnostics += found
         first = slices[0].graph
-        words = words_shape(first.tree, first.table, texts)
-        length = sequence_length(words, source.words, source.layout.cp) or length
-        merged, found = merge_slices(slices, length, texts)
+        entering = entering_shape(first.tree, first.table, texts)
+        own = slicing(entering, source.words, source.layout.cp) or own
+        merged, found = merge_slices(slices, own, texts)
         diagnostics += found
         stages.append(merged)
     layout = source.layout
-    sends_within = layout.pp == 1 or layout.cp > 1
+    sends_within = layout.pp == 1 or (layout.cp > 1 and not layout.cuts_batch)
     model = join_stages(stages, layout.vpp, sends_within=sends_within)
     side = assemble(model, stages)
     assert side.provenance is not None

@@ -17,6 +17,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.graph.calls import count_gradients_otherwise
+from msprobe_builder.graph.memory import unwritten
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.graph.side import Side
@@ -33,7 +34,6 @@ from msprobe_builder.metrics.grading import (
     is_output,
     node_errors,
 )
-from msprobe_builder.metrics.memory import unwritten
 from msprobe_builder.metrics.numbers import compare_numbers
 from msprobe_builder.metrics.pairing import Pairs, no_pairs, with_chosen
 from msprobe_builder.metrics.sketches import beyond_rounding, compare_sketches

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.memory import FIRST_OPERANDS, unread_operands
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.link.signatures import Binding, Pattern, function_of
@@ -17,8 +18,6 @@ from msprobe_builder.operators.questions import is_uninitialised
 from msprobe_builder.operators.table import overwrites
 
 Bool = NDArray[np.bool_]
-
-FIRST_OPERANDS = ("input.0", "input.input", "input.self")
 
 
 def meaningless_rows(tree: Tree, table: ParameterTable, texts: Texts, rank: int) -> Bool:
@@ -38,19 +37,6 @@ def meaningless_rows(tree: Tree, table: ParameterTable, texts: Texts, rank: int)
             result[[row for row in rows if _is_first_operand(table, row, texts)]] = True
         result[list(_without_data(name.stem, table, rows, texts, rank))] = True
     return result
-
-
-def unread_operands(tree: Tree, table: ParameterTable, texts: Texts) -> Bool:
-    """The tensors that products are to be added to with ``beta`` 0."""
-    names = np.array([text in FIRST_OPERANDS for text in texts.values] + [False])
-    zeros = np.array([text in ("0", "0.0", "-0.0", "False") for text in texts.values] + [False])
-    betas = np.array([text == "input.beta" for text in texts.values] + [False])
-    adds_nothing = np.zeros(len(tree), dtype=bool)
-    adds_nothing[table.node[betas[table.name_id] & zeros[table.value_id]]] = True
-    if adds_nothing.any():  # hardly ever
-        adds_nothing &= tree.calls.are(lambda one: "adds_product" in one.traits)
-    is_input = table.section == Section.INPUT
-    return np.asarray(is_input & names[table.name_id] & adds_nothing[table.node])
 
 
 def _is_first_operand(table: ParameterTable, row: int, texts: Texts) -> bool:

@@ -42,7 +42,7 @@ from msprobe_builder.verdict.differences.baseline import baseline
 # Called with the name of the stage that begins.
 Report = Callable[[str], None]
 
-_NAMES = ("npu", "bench", "noise")
+_NAMES = ("debug", "reference", "noise")
 
 
 @dataclass(frozen=True)
@@ -195,11 +195,15 @@ def _read_both(
     npu, bench_side = sides[0][0], sides[1][0]
     if not any(isinstance(source, ReplicaSource) for source in sources):
         return npu, bench_side, texts
+    from msprobe_builder.merge.values.later_mean import with_mean_of_passes
     from msprobe_builder.merge.values.own_tokens import with_common_mean
 
+    def adjusted(side: Side, other: Side) -> Side:
+        return with_mean_of_passes(with_common_mean(side, other, texts), other, texts)
+
     return (
-        with_common_mean(npu, bench_side, texts),
-        with_common_mean(bench_side, npu, texts),
+        adjusted(npu, bench_side),
+        adjusted(bench_side, npu),
         texts,
     )
 
@@ -221,10 +225,10 @@ def _with_wholes(
     if not isinstance(source, ReplicaSource):
         return source
     if source.layout.cp > 1 and not (isinstance(other, ReplicaSource) and other.layout.cp > 1):
-        from msprobe_builder.merge.flow.context import words_shape
+        from msprobe_builder.merge.flow.context import entering_shape
 
         texts = side.dump.parameters.texts
-        source = replace(source, words=words_shape(side.tree, side.table, texts))
+        source = replace(source, words=entering_shape(side.tree, side.table, texts))
     if source.layout.tp == 1 or _parts(other) > 1:
         return source
     from msprobe_builder.merge.flow.wholes import whole_shapes
@@ -322,6 +326,7 @@ def read_rank(
         dump.repeated,
         fact("note.key_repeated"),
     )
+    found += about("info", "shape_pass", dump.shape_pass, fact("note.shape_pass"))
     if dump.parameters.odd_statistics:
         message = fact("note.odd_statistic")
         count = dump.parameters.odd_statistics

@@ -35,6 +35,7 @@ class BuildConfig:
     layouts the ranks of each side are merged into whole models first. ``noise_path`` is the
     reference recorded a second time, or perturbed: what may differ without a fault.
     ``npu_config`` and ``bench_config`` are zip files of ``msprobe-build config collect``.
+    ``names`` is what people call the sides, else the folders' names stand for them.
     """
 
     npu_path: Dumps
@@ -46,6 +47,7 @@ class BuildConfig:
     noise_path: Dumps | None = None
     npu_config: Path | None = None
     bench_config: Path | None = None
+    names: tuple[str, ...] = ()
 
 
 def read_config(path: Path) -> BuildConfig:

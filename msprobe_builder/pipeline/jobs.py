@@ -57,9 +57,12 @@ def pair_up(
             f"{missing}; correct one of the paths."
         )
     if missing and not options.allow_missing:
+        several = [len({place.rank for place in tree.directories}) for tree in (npu, bench)]
+        of_one = min(several) == 1 < max(several)
+        as_one = 'join the ranks with "parallel_merge": "auto", or ' if of_one else ""
         raise BuildError(
             f"npu_path {npu.root} and bench_path {bench.root} hold different steps and ranks: "
-            f"{missing}; compare the common ones with --allow-missing."
+            f"{missing}; {as_one}compare the common ones with --allow-missing."
         )
     for key, side, places in lacking:
         message = fact("note.missing_rank", path=key, places=_list(places))

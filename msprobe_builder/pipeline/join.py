@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 from collections.abc import Mapping
@@ -10,8 +11,10 @@ from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from msprobe_builder.base.codes import SIDES
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.options import DEFAULT_OPTIONS
+from msprobe_builder.base.side_names import names_of_folders, side_name
 from msprobe_builder.base.version import __version__
 from msprobe_builder.database.read.configuration import Configuration
 from msprobe_builder.database.read.counts import Counts, read_counts, read_diagnostics
@@ -126,6 +129,7 @@ def _facts(connection: sqlite3.Connection, config: BuildConfig) -> dict[str, str
         "kind": "build" if config.bench_path is None else "compare",
         "npu_path": named(config.npu_path),
         "bench_path": None if config.bench_path is None else named(config.bench_path),
+        **_names(config),
         "noise_path": None if config.noise_path is None else named(config.noise_path),
         "builder_version": __version__,
         "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -134,6 +138,16 @@ def _facts(connection: sqlite3.Connection, config: BuildConfig) -> dict[str, str
         "complete": str(int(not codes & {"rank_failed", "missing_rank"})),
         "alignment": None if aligned is None else encode(aligned),
     }
+
+
+def _names(config: BuildConfig) -> dict[str, str | None]:
+    """What the sides are called; None where that is to be said by default words."""
+    paths = [
+        os.path.abspath(one) if isinstance(one, Path) else ""  # noqa: PTH100, links are names
+        for one in (config.npu_path, config.bench_path)
+    ]
+    names = map(side_name, config.names) if config.names else names_of_folders(*paths)
+    return {f"{side}_name": name or None for side, name in zip(SIDES, names, strict=False)}
 
 
 def named(dumps: Dumps) -> str:

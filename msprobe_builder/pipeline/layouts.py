@@ -6,8 +6,11 @@ from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.discover import DumpTree
+from msprobe_builder.dump.source import Place
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.merge.detect import AutoLayout, find_layout
-from msprobe_builder.merge.ranks.layout import ParallelLayout
+from msprobe_builder.merge.flow.context import entering_shape
+from msprobe_builder.merge.ranks.layout import ParallelLayout, replicas
 from msprobe_builder.pipeline.compare import read_rank
 from msprobe_builder.pipeline.jobs import wrong_ranks
 
@@ -25,7 +28,53 @@ def settled_layouts(
     right = None
     if bench is not None and declared[1] is not None:
         right = _settled(bench, 1, declared[1], found)
-    return (left, right), found
+    if bench is None or right is None or 1 not in (left.dp, right.dp) or left.dp == right.dp:
+        return (left, right), found
+    joined, diagnostics = _joined_along_batch((npu, bench), (left, right))
+    return joined, found + diagnostics
+
+
+def _joined_along_batch(
+    trees: tuple[DumpTree, DumpTree], layouts: tuple[ParallelLayout, ParallelLayout]
+) -> tuple[Layouts, list[Diagnostic]]:
+    """The layouts with replicas as one model, where each has a part of the other side's batch.
+
+    What enters the model tells. Replicas that all take in as much as the other side are compared
+    with it one by one. Raises BuildError where neither holds, as nothing could be compared.
+    """
+    many = 0 if layouts[0].dp > 1 else 1
+    count = layouts[many].dp
+    if any(layout.cp > 1 or layout.ep > 1 for layout in layouts):
+        return layouts, []
+    own, whole = (_entering(trees[side], layouts[side]) for side in (many, 1 - many))
+    differ = [
+        place for place, sizes in enumerate(zip(own, whole, strict=False)) if len({*sizes}) > 1
+    ]
+    if not differ or len(own) != len(whole):
+        return layouts, []
+    names = "npu_path", "bench_path"
+    if len(differ) > 1 or own[differ[0]] * count != whole[differ[0]]:
+        raise BuildError(
+            f"{names[many]} {trees[many].root} has {count} replicas that take in {[*own]} each, "
+            f"and {names[1 - many]} {trees[1 - many].root} one that takes in {[*whole]}: that is "
+            "not the same batch; record both with the same samples."
+        )
+    told = fact("note.joined_along_batch", count=count, own=str([*own]), whole=str([*whole]))
+    said = Diagnostic("info", "joined_along_batch", told)
+    joined = layouts[many].joined_along_batch()
+    return (joined, layouts[1]) if many == 0 else (layouts[0], joined), [said.at(side=many)]
+
+
+def _entering(tree: DumpTree, layout: ParallelLayout) -> tuple[int, ...]:
+    """Sizes of what enters the model on the first rank of a side."""
+    texts = Texts()
+    [rank, *_] = replicas(layout)[0].all_ranks()
+    step = min(place.step for place in tree.directories)
+    source = tree.directories.get(Place(step, rank))
+    if source is None:
+        return ()  # told in its own words later
+    side = read_rank(source, texts)[0]
+    return entering_shape(side.tree, side.table, texts)
 
 
 def _settled(

@@ -34,6 +34,15 @@ class MonitorSettings:
     every: int = 1
     formats: tuple[str, ...] = ("tensorboard", "csv")
     alerts: Mapping[str, float] = field(default_factory=lambda: RULES)
+    first_step: int = 0
+    steps: int | None = None  # how many to record, None for all
+
+    def selects(self, step: int) -> bool:
+        """Whether this step is recorded."""
+        past = step - self.first_step
+        if past < 0 or past % self.every:
+            return False
+        return self.steps is None or past // self.every < self.steps
 
     def wants(self, kind: str, name: str) -> bool:
         """Whether a pattern of ``record`` names it."""

@@ -26,6 +26,8 @@ def expand_selector(value: Any, key: str) -> tuple[int, ...]:
 def _expand_item(item: Any, key: str) -> range:
     if isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= _HIGHEST:
         return range(item, item + 1)
+    if isinstance(item, str) and re.fullmatch(r"\s*\d{1,7}\s*", item):
+        return _expand_item(int(item), key)
     found = _RANGE.match(item) if isinstance(item, str) else None
     if found is not None:
         low, high = int(found[1]), int(found[2])

@@ -29,7 +29,7 @@ SUMMARY_MODES = (STATISTICS, MD5, XOR, SKETCH)
 
 _COMMON_KEYS = {
     "task", "dump_path", "rank", "step", "level", "async_dump", "precision", "enable_dataloader",
-    "dump_enable",
+    "dump_enable", "inside_compiled", "watch",
 }  # fmt: skip
 _TASK_KEYS = {
     "statistics": {"scope", "list", "tensor_list", "data_mode", "summary_mode", "flow"},
@@ -54,7 +54,7 @@ _TASKS_ELSEWHERE = {
     "acc_check": "record task tensor and run msprobe-operators check on it",
     "free_benchmark": "wrap the training in PerturbOperators of msprobe_operators",
     "exception_dump": "Ascend's driver makes it; task overflow_check finds what is not finite",
-    "diff_check": "record both runs and compare them with msprobe-build",
+    "diff_check": "run msprobe-run --watch DUMP, with a dump of the other run",
 }
 _SAME_TASK = {"nan_check": "overflow_check"}  # which asks the device; the numbers tell as well
 _DEFAULT_DUMP_PATH = "dump_path"
@@ -79,6 +79,8 @@ class Config:
     follows_dataloader: bool = False
     layout: str = "one_file"
     flow: bool = False  # write which record made each tensor
+    inside_compiled: bool = False  # run compiled regions call by call where they are recorded
+    watch: Path | None = None  # a dump that calls are compared with while the training runs
     dump_enable: bool | None = None  # whether to record before the file says otherwise
     source: Path | None = None  # the file that it was read from
     gradients: GradientSettings | None = None  # of task grad_probe
@@ -159,6 +161,8 @@ def parse_config(content: Mapping[str, Any]) -> Config:
         layout=_choice(section, "layout", LAYOUTS, "one_file"),
         flow=_flag(section, "flow") if "flow" in _TASK_KEYS[task] else False,
         follows_dataloader=_flag(content, "enable_dataloader"),
+        watch=_watched(content),
+        inside_compiled=_flag(content, "inside_compiled"),
         dump_enable=switched_on(content),
         monitor=_monitor(content, task),
     )
@@ -177,6 +181,7 @@ def _whole_training(content: Mapping[str, Any], task: str) -> Config:
         task=task,
         rank=expand_selector(content.get("rank"), "rank"),
         step=expand_selector(content.get("step"), "step"),
+        dump_enable=switched_on(content),
         gradients=parse_gradients(without_nulls(section)) if task == GRADIENTS else None,
         monitor=_monitor(content, task),
     )
@@ -291,9 +296,9 @@ def _flag(content: Mapping[str, Any], key: str) -> bool:
     return value
 
 
-def switched_on(content: Mapping[str, Any]) -> bool | None:
-    """Whether ``dump_enable`` says to record, None without the key."""
-    return None if content.get("dump_enable") is None else _flag(content, "dump_enable")
+def switched_on(content: Mapping[str, Any], key: str = "dump_enable") -> bool | None:
+    """Whether ``key`` says to record, None without it."""
+    return None if content.get(key) is None else _flag(content, key)
 
 
 def _path(value: Any) -> Path:
@@ -302,6 +307,15 @@ def _path(value: Any) -> Path:
     if not isinstance(value, (str, Path)) or "\0" in str(value):
         raise CollectorError(f"dump_path is {value!r}; name the directory to write the dump to.")
     return Path(value)
+
+
+def _watched(content: Mapping[str, Any]) -> Path | None:
+    value = content.get("watch")
+    if value is None:
+        return None
+    if not isinstance(value, (str, Path)) or not value or "\0" in str(value):
+        raise CollectorError(f"watch is {value!r}; name the directory of a dump.")
+    return Path(value).absolute()
 
 
 def _texts(section: Mapping[str, Any], key: str) -> tuple[str, ...]:

@@ -12,14 +12,15 @@ _log = logging.getLogger("msprobe_collector")
 
 
 class Switch:
-    """Whether to record, as the file says that the configuration came from.
+    """Whether to record, as ``key`` says in the file that the configuration came from.
 
     The file is looked at each time one asks, and read when it has changed. One that cannot be
     read, or lacks the key, leaves it as it was.
     """
 
-    def __init__(self, path: Path | None, is_on: bool) -> None:
+    def __init__(self, path: Path | None, is_on: bool, key: str = "dump_enable") -> None:
         self._path = path
+        self._key = key
         self._is_on = is_on
         self._seen = self._state()
         self._tell()
@@ -31,9 +32,9 @@ class Switch:
             return self._is_on
         self._seen = state
         try:
-            found = switched_on(read_file(self._path))
+            found = switched_on(read_file(self._path), self._key)
         except CollectorError as error:
-            _log.warning("%s dump_enable stays %s.", error, str(self._is_on).lower())
+            _log.warning("%s %s stays %s.", error, self._key, str(self._is_on).lower())
             return self._is_on
         if found is not None and found != self._is_on:
             self._is_on = found
@@ -50,9 +51,9 @@ class Switch:
     def _tell(self) -> None:
         where = "the configuration" if self._path is None else str(self._path)
         if self._is_on:
-            _log.info("dump_enable is true in %s: the next start() records.", where)
+            _log.info("%s is true in %s: what comes next is recorded.", self._key, where)
         else:
-            _log.info("dump_enable is false in %s: nothing is recorded until it is true.", where)
+            _log.info("%s is false in %s: nothing is recorded until it is true.", self._key, where)
 
 
 def switch_of(config: Config) -> Switch | None:

@@ -37,7 +37,7 @@ class Interception:
         self._communication = Communication(session)
         self._phases = Phases(session)
         self._checkpoints = Checkpoints(session)
-        self._compiled = CompiledRegions(session.threads, lambda: self._mode)
+        self._compiled = CompiledRegions(session, lambda: self._mode, self._modules.named.get)
         self._custom = CustomFunctions(session)
         self._operators = Operators()
         self._tokens = TokenRange(session.ledger)

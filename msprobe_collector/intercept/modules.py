@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from msprobe_collector.intercept.apis import CallMode, put_on, remove_mode
-from msprobe_collector.intercept.compiled import is_compiled
 from msprobe_collector.intercept.fused_modules import Surrounded, modules_without_hooks
 from msprobe_collector.intercept.staged import is_staged
 from msprobe_collector.record.module_calls import close_module, enter_module, leave_module
 from msprobe_collector.record.pytorch import is_lazy
 from msprobe_collector.record.session import Session
+from msprobe_collector.record.uncompiled import is_compiled, uncompiled_name
 from msprobe_collector.unseen import unseen
+
+Named: TypeAlias = "tuple[str, str, nn.Module]"  # stem, path and the module itself
 
 
 class ModuleHooks:
@@ -29,6 +31,7 @@ class ModuleHooks:
     def __init__(self, session: Session, mode: Callable[[], CallMode]) -> None:
         self.session = session
         self.mode = mode  # the one of the present window
+        self.named: dict[int, Named] = {}  # by identity, of the present window
         self.lazy: set[str] = set()  # modules whose parameters have no shape yet
         self._handles: list[RemovableHandle] = []
         self._compiled: list[tuple[nn.Module, Any]] = []
@@ -59,7 +62,9 @@ class ModuleHooks:
         if self.session.collects_gradients:
             if any(map(is_lazy, module.parameters(recurse=False))):
                 self.lazy.add(stem)
-            self.session.parameters.watch(stem, module)
+            for inner_stem, inner in _called_with(path, module):
+                self.named[id(inner)] = (inner_stem, inner_stem.rpartition(".")[0], inner)
+                self.session.parameters.watch(inner_stem, inner, called_with=stem)
 
     def _surround(self, module: nn.Module, before: ModuleHook, after: ModuleHook) -> None:
         """Hooks of a module that was compiled in place would run inside compiled code."""
@@ -78,6 +83,7 @@ class ModuleHooks:
         module._compiled_call_impl = call
 
     def remove(self) -> None:
+        self.named.clear()
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -149,6 +155,21 @@ def _walk(path: str, module: nn.Module, seen: set[nn.Module]) -> Iterator[tuple[
         yield from _walk(f"{path}.{name}", child, seen)
 
 
+def _called_with(path: str, module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """``module`` and, where it is compiled, all inside it: none of them is called by itself."""
+    if not is_compiled(module):
+        yield f"{path}.{_class_name(module)}", module
+        return
+    for name, inner in module.named_modules(prefix=path):
+        yield f"{uncompiled_name(name)}.{_class_name(inner)}", inner
+
+
+def _parameters_called_with(module: nn.Module, together: bool) -> dict[str, nn.Parameter]:
+    """The parameters of a call, those of modules inside ``together`` with its own, by name."""
+    named = module.named_parameters(recurse=together)
+    return {uncompiled_name(name): parameter for name, parameter in named}
+
+
 def _class_name(module: nn.Module) -> str:
     """The class that the user wrote: compiling and sharding put another in its place."""
     kind: Any = type(getattr(module, "_orig_mod", module))
@@ -183,4 +204,5 @@ def _leave(
     if hook.stem in hook.hooks.lazy and result is not None:
         hook.hooks.lazy.remove(hook.stem)
         session.parameters.watch(hook.stem, module)
-    leave_module(session, opened, result, dict(module.named_parameters(recurse=False)))
+    together = is_compiled(module) and not session.config.inside_compiled
+    leave_module(session, opened, result, _parameters_called_with(module, together))

@@ -49,6 +49,10 @@ class PrecisionDebugger(Debugger):
         config = load_config(config_path, task, dump_path, level, step)
         if config.monitor is not None:
             raise CollectorError("Task monitor follows PyTorch only; leave it out for MindSpore.")
+        if config.watch is not None:
+            raise CollectorError("watch follows PyTorch only; leave it out for MindSpore.")
+        if config.inside_compiled:
+            raise CollectorError("inside_compiled is for PyTorch only; leave it out for MindSpore.")
         if config.flow:
             raise CollectorError("flow follows PyTorch only; leave it out for MindSpore.")
         if config.follows_dataloader:

@@ -22,6 +22,7 @@ from torch.optim.optimizer import (
 
 from msprobe_collector.config.monitor import KINDS
 from msprobe_collector.config.settings import Config
+from msprobe_collector.config.switch import Switch
 from msprobe_collector.monitor.alerts import Rules
 from msprobe_collector.monitor.communication import Communication
 from msprobe_collector.monitor.hooks import Hooks
@@ -47,8 +48,11 @@ class Monitor:
     the record.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, switch: Switch | None = None) -> None:
+        """``switch`` says at each step whether it is recorded."""
         assert config.monitor is not None
+        self._switch = switch
+        self._asked = (-1, True)  # a step, and whether the switch was on
         self._settings, self._config = config.monitor, config
         self._modules: dict[nn.Module, str] = {}
         self._parameters: dict[nn.Parameter, str] = {}
@@ -145,7 +149,11 @@ class Monitor:
         return self._selects(self.first_step + self._calls.next_step)
 
     def _selects(self, step: int) -> bool:
-        if self._pid != os.getpid() or step % self._settings.every:
+        if self._pid != os.getpid() or not self._settings.selects(step):
+            return False
+        if self._switch is not None and step != self._asked[0]:
+            self._asked = step, self._switch.is_on()
+        if not self._asked[1]:
             return False
         chosen = not self._config.step or step in self._config.step
         return chosen and (not self._config.rank or _rank() in self._config.rank)

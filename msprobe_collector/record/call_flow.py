@@ -22,6 +22,7 @@ from msprobe_collector.record.items import collect_tensors
 from msprobe_collector.record.layouts import Layout
 from msprobe_collector.record.memories import Looked, Memories, counter_of, layout_of
 from msprobe_collector.record.origins import Found, Origin, Row
+from msprobe_collector.record.uncompiled import uncompiled_name
 
 # What they write to without counting it: names and places of these arguments, and of the flag that
 # they do it by.
@@ -154,12 +155,13 @@ class TorchFlow:
     def name_those_of(self, prefix: str, model: torch.nn.Module) -> None:
         """The parameters and buffers of a model, and the gradients kept beside it."""
         with self._lock:
-            for name, parameter in model.named_parameters(prefix):
+            for given, parameter in model.named_parameters(prefix):
+                name = uncompiled_name(given)
                 self._parameters[name] = parameter
                 self._named.add(id(parameter))
                 self._memories.named(parameter, Maker.PARAMETER, name)
             for name, buffer in model.named_buffers(prefix):
-                self._memories.named(buffer, Maker.BUFFER, name)
+                self._memories.named(buffer, Maker.BUFFER, uncompiled_name(name))
             self.name_gradients()
 
     def name_own(self, path: str, module: torch.nn.Module) -> None:

@@ -34,6 +34,7 @@ from msprobe_collector.record.statistics import (
     memory_of,
     plain_part,
 )
+from msprobe_collector.record.watcher import Watcher
 from msprobe_collector.unseen import unseen
 from msprobe_collector.write.records import Leaf
 from msprobe_collector.write.tensor_files import TensorFiles
@@ -82,6 +83,7 @@ class Items(NestedDescriber):
         self._stored: dict[int, tuple[Item, str]] = {}  # records and the names they are saved as
         self._measures = measures
         self.sketches = Sketches() if measures and summary_mode == SKETCH else None
+        self.watcher: Watcher | None = None  # holds what would be saved
         self.estimate = False  # count what would be saved instead of saving it
         self.described_bytes = 0
         self._files = files
@@ -110,7 +112,9 @@ class Items(NestedDescriber):
     def tensor(self, tensor: torch.Tensor, path: str | None = None, born: bool = False) -> Item:
         """The record of one tensor; call inside :func:`unseen`."""
         item = self._remembered(tensor, born) if self._measures else _outline(tensor)
-        if self.estimate:
+        if self.watcher is not None and path is not None:
+            self.watcher.hold(path, tensor, item)
+        elif self.estimate:
             self._count(tensor, item)
             if path is not None:
                 item = Leaf(item, data_name=f"{path}.pt")  # for the size of its record

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
+
 from msprobe_builder.dump.flow_layout import Place
 from msprobe_collector.config.settings import Config
 from msprobe_collector.record.calls import Call, Pending, described, place_backward, place_forward
@@ -22,6 +24,7 @@ from msprobe_collector.record.origins import UNKNOWN, Found, Row
 from msprobe_collector.record.overflow import Overflow, is_finite
 from msprobe_collector.record.selection import Selection, matches
 from msprobe_collector.record.stack import Stacks
+from msprobe_collector.record.watcher import Watcher
 from msprobe_collector.signals import is_of_signal
 from msprobe_collector.write.step_files import OpenCall, StepFiles, tensor_directory
 
@@ -63,6 +66,11 @@ class Ledger:
         self._entered: dict[int, Pending] = {}  # calls that have not returned, by identity
         self._moves = 0  # how often a call was entered or left
         self._lookout = Lookout(self)
+        self.watcher: Watcher | None = None
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell ``watcher`` of all records from the next step on."""
+        self.watcher = watcher
 
     # -- steps --------------------------------------------------------------------------------
 
@@ -71,6 +79,8 @@ class Ledger:
         if self._directory != directory:
             self._directory = directory
             self.tensor_files.directory = tensor_directory(directory)
+        if self.watcher is not None:
+            self.watcher.open_step(directory)
         self._lookout.begin()
 
     def close_step(self) -> None:
@@ -80,6 +90,8 @@ class Ledger:
         self.selection.end_step()
         self._makers.clear()
         self._entered.clear()
+        if self.watcher is not None:
+            self._guarded(self.watcher.end_step)
         if self._files is not None:
             with self.lock:  # the lookout may be writing
                 self._files.close()
@@ -95,6 +107,8 @@ class Ledger:
     def close(self) -> None:
         """Finish what writes beside the program."""
         self._lookout.end()
+        if self.watcher is not None:
+            self.watcher.close()
         self.tensor_files.close()
 
     @property
@@ -117,11 +131,18 @@ class Ledger:
             self.framework.name,
             saves,
             self._estimate,
-            None if self.items.sketches is None else self.items.sketches.take,
+            None if self.items.sketches is None else self._take_sketches,
         )
         if self.flow is not None:
             self.flow.rows.open(self._directory, self._estimate)
         return files
+
+    def _take_sketches(self) -> npt.NDArray[Any]:
+        assert self.items.sketches is not None
+        rows: npt.NDArray[Any] = self.items.sketches.take()
+        if self.watcher is not None:
+            self.watcher.take(rows)
+        return rows
 
     @property
     def is_open(self) -> bool:
@@ -142,6 +163,8 @@ class Ledger:
                 self.tensor_files.flush()
                 if self._files is not None:
                     self._files.flush(self.stacks.lines, open_calls)
+                    if self.watcher is not None:
+                        self.watcher.compare(self.stacks.lines)
                     if self.flow is not None:
                         self.flow.rows.flush()
             except OSError as error:
@@ -195,6 +218,7 @@ class Ledger:
         if self._files is None:
             return
         due = self._files.waiting >= _FLUSH_RECORDS
+        due = due or (self.watcher is not None and self.watcher.is_full)
         if due or time.monotonic() - self._last_flush > _FLUSH_SECONDS:
             self.flush()
 
@@ -203,6 +227,8 @@ class Ledger:
     def add_record(self, name: str, record: Any, rows: Sequence[Row] = ()) -> None:
         """A record of dump.json, and who made the tensors in it where that is recorded."""
         files = self.files
+        if self.watcher is not None:
+            self.watcher.add(name, record)
         if self.flow is None:
             files.add_record(name, record, self.items.is_settled)
             return
@@ -217,7 +243,10 @@ class Ledger:
 
     def set_latest_gradients(self, name: str, gradients: dict[str, Item]) -> None:
         if self._are_worth_it(gradients):
-            self.files.set_latest(name, {key: [item] for key, item in gradients.items()})
+            record = {key: [item] for key, item in gradients.items()}
+            self.files.set_latest(name, record)
+            if self.watcher is not None:
+                self.watcher.add(name, record)
             if self.flow is not None:
                 self.flow.rows.set_latest(name, self._rows_of(name, gradients))
 
@@ -256,6 +285,8 @@ class Ledger:
 
     def place_forward(self, call: Call) -> None:
         if self.config.with_modules:
+            if self.watcher is not None:
+                self.watcher.place(call)
             place_forward(self.files, call)
 
     def place_backward(self, call: Call) -> None:
@@ -264,7 +295,7 @@ class Ledger:
 
     def save_path(self, name: str) -> str | None:
         """Where the tensors of a call are saved, None when they are not."""
-        if self._saves_all:
+        if self._saves_all or self.watcher is not None:
             return name
         if self.config.tensor_list and any(matches(t, name) for t in self.config.tensor_list):
             return name

@@ -37,9 +37,16 @@ class ParameterGradients:
         self._latest: dict[str, tuple[int, dict[str, Item]]] = {}
         self._backward_number: dict[str, int] = {}
         self._kept: dict[str, int] = {}  # modules that are recorded, and the thread that calls them
+        self._inside: dict[str, dict[str, None]] = {}  # modules that run as one with the one called
 
-    def watch(self, stem: str, module: Any) -> None:
+    def watch(self, stem: str, module: Any, called_with: str = "") -> None:
+        """Follow the gradients of a module's own parameters; see :meth:`keep`.
+
+        ``called_with`` is the stem of the compiled module around it whose calls are its calls.
+        """
         framework = self._framework
+        if called_with not in ("", stem):
+            self._inside.setdefault(called_with, {})[stem] = None
         for name, parameter in framework.own_parameters(module).items():
             known = self._watched.get(stem, {}).get(name)
             if not framework.may_watch(parameter):
@@ -73,11 +80,17 @@ class ParameterGradients:
 
     def keep(self, stem: str) -> None:
         """A call of this module is recorded, so are its parameters."""
-        self._kept[stem] = get_ident()
-        if stem in self._unread:
-            self._unread.discard(stem)
-            for watched in self._watched.get(stem, {}).values():
-                watched.gradient = self._present(watched)
+        for one in (stem, *self._inside.get(stem, ())):
+            self._kept[one] = get_ident()
+            if one in self._unread:
+                self._unread.discard(one)
+                for watched in self._watched.get(one, {}).values():
+                    watched.gradient = self._present(watched)
+
+    def keep_uncalled(self) -> None:
+        """Compiled code runs that is no module: whatever module it holds is recorded."""
+        for stem in list(self._watched.keys() - self._kept.keys()):
+            self.keep(stem)
 
     def _present(self, watched: _Watched) -> tuple[int, int] | None:
         framework = self._framework
@@ -100,7 +113,8 @@ class ParameterGradients:
 
     def note_backward(self, backward_name: str) -> None:
         stem, _, number = backward_name.rpartition(".backward.")
-        self._backward_number[stem] = int(number)
+        for one in (stem, *self._inside.get(stem, ())):
+            self._backward_number[one] = int(number)
 
     def _arrive(self, stem: str, name: str, gradient: Any) -> None:
         if stem in self._kept:
@@ -138,20 +152,30 @@ class ParameterGradients:
         # Another may have begun since then: it is running before its first gradient arrives.
         arrived = list(self._arriving) if is_last else ()
         passes = [one for one in arrived if one == task or one not in running] or [task]
-        for stem, unordered in self._arrived(passes).items():
+        for stem, unordered in self._arrived(passes):
             gradients = self._in_order(stem, unordered)
             before = self._latest.pop(stem, None)
             if before is not None:
                 self._write(f"{stem}.parameters_grad.{before[0]}", before[1])
-            self._latest[stem] = (self._backward_number.get(stem, 0), gradients)
+            # Of passes whose gradients were put off several may have the same latest call.
+            behind = -1 if before is None else before[0]
+            number = max(self._backward_number.get(stem, 0), behind + 1)
+            self._latest[stem] = (number, gradients)
             self._passes[stem] = self._passes.get(stem, 0) + 1
 
-    def _arrived(self, passes: Sequence[int]) -> dict[str, dict[str, Item]]:
-        arrived: dict[str, dict[str, Item]] = {}
+    def _arrived(self, passes: Sequence[int]) -> list[tuple[str, dict[str, Item]]]:
+        """What came to each module, one after the other.
+
+        Passes within another bring parts of one gradient each; a parameter that gets another
+        gradient gets that of the next micro-step, as from schedules that put weights off.
+        """
+        rounds: list[dict[str, dict[str, Item]]] = [{}]
         for task in passes:
             for stem, gradients in self._arriving.pop(task, {}).items():
-                arrived.setdefault(stem, {}).update(gradients)
-        return arrived
+                if not gradients.keys().isdisjoint(rounds[-1].get(stem, {})):
+                    rounds.append({})
+                rounds[-1].setdefault(stem, {}).update(gradients)
+        return [pair for own in rounds for pair in own.items()]
 
     def _in_order(self, stem: str, gradients: dict[str, Item]) -> dict[str, Item]:
         """As the module names its parameters, not as the engine reached them."""
@@ -164,7 +188,7 @@ class ParameterGradients:
         """Hand out the last pass; take ``.grad`` where a framework set it without any."""
         self.end_pass()
         self._take_unhooked(besides=self._found)
-        for stem, gradients in self._arrived(list(self._arriving)).items():
+        for stem, gradients in self._arrived(list(self._arriving)):
             latest = self._latest.setdefault(stem, (0, {}))
             latest[1].update(gradients)
         for stem, (_, gradients) in self._latest.items():
@@ -192,6 +216,7 @@ class ParameterGradients:
             handle.remove()
         self._handles = []
         self._watched = {}
+        self._inside = {}
         self._unread.clear()
         self._seen.clear()
         self._found.clear()

@@ -17,6 +17,7 @@ from msprobe_collector.record.framework import Edge, Item
 from msprobe_collector.record.items import Items, collect_tensors
 from msprobe_collector.record.nested import held
 from msprobe_collector.record.statistics import is_capturing, local_part
+from msprobe_collector.record.watcher import Watcher
 from msprobe_collector.unseen import become_visible, unseen
 from msprobe_collector.write.tensor_files import TensorFiles
 
@@ -34,11 +35,17 @@ class PyTorch:
     is_capturing = staticmethod(is_capturing)
     collect_tensors = staticmethod(collect_tensors)
 
+    def __init__(self, watcher: Watcher | None = None) -> None:
+        """``watcher`` holds the tensors that are described."""
+        self._watcher = watcher
+
     def make_files(self, one_file: bool) -> TensorFiles:
         return TensorFiles(one_file)
 
     def make_describer(self, summary_mode: str, files: TensorFiles, measures: bool) -> Items:
-        return Items(summary_mode, files, measures)
+        items = Items(summary_mode, files, measures)
+        items.watcher = self._watcher
+        return items
 
     def make_flow(self) -> TorchFlow:
         return TorchFlow()

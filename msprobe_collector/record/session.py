@@ -116,6 +116,8 @@ class Session:
         if not call.kept and (ledger.selection.keeps_all or not with_gradients):
             return None
         pending = Pending(call, stack)
+        if ledger.watcher is not None:
+            ledger.watcher.copies = changes
         inputs: list[Any] = []
         if call.kept and self._collects_input:
             path = ledger.save_path(call.forward_name)
@@ -131,6 +133,8 @@ class Session:
         else:
             self.framework.collect_tensors((args, kwargs), inputs)
         pending.has_tensors = bool(inputs)
+        if ledger.watcher is not None:
+            ledger.watcher.copies = False
         if self.flow is not None:
             communicates = not with_gradients
             pending.flow = self.flow.enter(call, inputs, args, kwargs, communicates)
@@ -180,6 +184,8 @@ class Session:
         self.ledger.place_forward(pending.call)
         if pending.stack != NO_STACK:
             self.ledger.files.add_stack(pending.call.forward_name, pending.stack)
+            if self.ledger.watcher is not None:
+                self.ledger.watcher.note_stack(pending.call.forward_name, pending.stack)
             pending.stack = NO_STACK
 
     def _add_forward(

@@ -12,7 +12,9 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 _OWN_PACKAGE = str(Path(__file__).parent.parent)
-_HIDDEN_ENDS = ("torch/overrides.py", "torch\\overrides.py")
+_HIDDEN_ENDS = tuple(
+    f"torch{gap}{place}" for gap in "/\\" for place in ("overrides.py", f"fx{gap}interpreter.py")
+)
 NO_STACK = -1
 HIDDEN_NAME = "<recorded>"  # of code that stands in for a function where it was written
 

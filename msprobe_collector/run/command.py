@@ -15,20 +15,22 @@ from types import FrameType
 from typing import IO
 
 from msprobe_collector.errors import CollectorError
+from msprobe_collector.report import in_units
 from msprobe_collector.run.notes import Note, read_notes
 from msprobe_collector.run.options import (
     EXIT_CANNOT_RUN,
+    EXIT_DEPARTS,
     EXIT_NOT_FOUND,
-    EXIT_STOPPED,
     EXIT_USAGE,
     PROGRAM,
     Request,
     parser,
     request_of,
 )
-from msprobe_collector.run.settings import SETTINGS
+from msprobe_collector.run.settings import EXIT_STOPPED, SETTINGS, Settings
 
 _START = Path(__file__).parent / "start"  # the folder of sitecustomize.py
+_NAMES = Path(__file__).parent / "names"  # the folder of a package msprobe
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -57,21 +59,26 @@ def run_recorded(request: Request, said: IO[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="msprobe_run_") as name:
         folder = Path(name)
         path = request.settings.write(folder, request.config)
-        status = _run(request.command, environment(path, request.settings.seed), said)
+        status = _run(request.command, environment(path, request.settings), said)
         notes = list(read_notes(folder))
     for sentence in told(notes, request):
         print(f"{PROGRAM}: {sentence}", file=said or sys.stderr)
-    return EXIT_STOPPED if not status and any(note.stopped for note in notes) else status
+    if status and not any(note.stopped and note.watched for note in notes):
+        return status
+    if any(note.departing for note in notes):
+        return EXIT_DEPARTS
+    return EXIT_STOPPED if any(note.stopped for note in notes) else 0
 
 
-def environment(settings: Path, seed: int | None) -> dict[str, str]:
+def environment(path: Path, settings: Settings) -> dict[str, str]:
     """Of the processes: ours, with the file to follow and the folder that Python starts in."""
     found = dict(os.environ)
+    folders = [_START, *([_NAMES] if settings.as_msprobe else [])]
     behind = found.get("PYTHONPATH", "")
-    found["PYTHONPATH"] = os.pathsep.join([str(_START), *([behind] if behind else [])])
-    found[SETTINGS] = str(settings)
-    if seed is not None:
-        found["PYTHONHASHSEED"] = str(seed)
+    found["PYTHONPATH"] = os.pathsep.join([*map(str, folders), *([behind] if behind else [])])
+    found[SETTINGS] = str(path)
+    if settings.seed is not None:
+        found["PYTHONHASHSEED"] = str(settings.seed)
     return found
 
 
@@ -110,6 +117,11 @@ def told(notes: Sequence[Note], request: Request) -> Iterator[str]:
             " recorded. A Python that is started with -I, -E or -S, or given a PYTHONPATH of its"
             " own, cannot be followed."
         )
+    elif request.settings.as_msprobe:
+        return
+    elif request.settings.compare_compiled:
+        yield from _compared(notes)
+        return
     elif not training:
         yield (
             f"Nothing was recorded: {len(notes)} processes imported torch, and none called a module"
@@ -120,16 +132,54 @@ def told(notes: Sequence[Note], request: Request) -> Iterator[str]:
         yield "Nothing was recorded: no process reached a step that --steps and --ranks select."
     elif request.settings.trace:
         yield f"Steps of {len(training)} ranks: {request.config['dump_path']}"
-    elif recording and not request.settings.estimate:
+    elif recording and request.settings.estimate:
+        yield _estimated(recording, len(request.config["step"]))
+    elif recording:
         steps = max(note.recorded for note in recording)
         ranks = len({note.rank for note in recording})
         where = ", ".join(dict.fromkeys(note.dump for note in recording))
         yield f"{steps} {_plural('step', steps)} of {ranks} {_plural('rank', ranks)}: {where}"
     if recording and not any(note.optimizers for note in recording):
         yield "No optimizer of torch has stepped, so all of it is one step."
-    if any(note.stopped for note in notes):
+    if "watch" in request.config:
+        yield from _watched(notes, request)
+    elif any(note.stopped for note in notes):
         last = request.settings.last_step
         yield f"The training was ended behind step {last}, as --stop-after says."
+
+
+def _estimated(notes: Sequence[Note], steps: int) -> str:
+    """What the processes of this machine would write."""
+    records, tensors = (in_units(sum(n.estimated[kind] for n in notes)) for kind in (0, 1))
+    ranks = f"{len(notes)} {_plural('rank', len(notes))} on this machine"
+    rest = f", for each of {steps} steps" if steps > 1 else ""
+    return f"{ranks}: about {records} of records{rest}; with task tensor {tensors} more."
+
+
+def _compared(notes: Sequence[Note]) -> Iterator[str]:
+    """What came of ``--compare-compiled``; ranks that say the same speak once."""
+    yield from dict.fromkeys(sentence for note in notes for sentence in note.departing)
+    regions = sum(note.regions for note in notes)
+    departing = sum(len(note.departing) for note in notes)
+    if regions:
+        what = f"{regions} compiled {_plural('region', regions)}"
+        does = "departs" if departing < 2 else "depart"
+        yield f"{departing or 'None'} of {what} {does} from eager."
+    else:
+        yield "Nothing was compiled by torch.compile, so nothing was compared."
+
+
+def _watched(notes: Sequence[Note], request: Request) -> Iterator[str]:
+    """What came of ``--watch``; where nothing differs, how much was compared."""
+    yield from dict.fromkeys(sentence for note in notes for sentence in note.watched)
+    compared, missing = (sum(getattr(n, key) for n in notes) for key in ("compared", "missing"))
+    unknown = f", {missing:,} others are not in it" if missing else ""
+    dump = request.config["watch"]
+    if any(note.watched for note in notes):
+        folder = Path(request.config["dump_path"])
+        yield f"The calls that differ are saved: {folder.with_name(f'{folder.name}_differs')}"
+    else:
+        yield f"None of {compared:,} calls differs from {dump} by more than rounding{unknown}."
 
 
 def _plural(word: str, count: int) -> str:

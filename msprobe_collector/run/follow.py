@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sys
@@ -24,6 +25,8 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from msprobe_collector.compiled.checker import CompiledChecker
+from msprobe_collector.compiled.inside import look_inside
 from msprobe_collector.config.settings import read_file
 from msprobe_collector.debugger import PrecisionDebugger
 from msprobe_collector.errors import CollectorError
@@ -34,7 +37,7 @@ from msprobe_collector.run.coordinates import stands_at
 from msprobe_collector.run.cycle import Cycle
 from msprobe_collector.run.notes import Note
 from msprobe_collector.run.outermost import describe_models, is_trained, models_around
-from msprobe_collector.run.settings import CONFIG, Settings
+from msprobe_collector.run.settings import CONFIG, EXIT_STOPPED, Settings
 from msprobe_collector.run.trace import Trace
 from msprobe_collector.seed import seed_all
 from msprobe_collector.signals import pass_on_if_of_signal
@@ -53,12 +56,34 @@ def follow_as_told(path: str) -> None:
     def make() -> PrecisionDebugger:
         return PrecisionDebugger(folder / CONFIG, estimate=settings.estimate)
 
-    trace: Callable[[], Trace] | None = None
-    if settings.trace:
-        trace = partial(Trace, Path(read_file(folder / CONFIG)["dump_path"]))
     if settings.seed is not None:
         seed_all(settings.seed, settings.deterministic)
+    if settings.as_msprobe:
+        Note.of_process().write(folder)
+        return  # the script records itself
+    if settings.compare_compiled:
+        _compare_compiled(folder)
+        return
+    config = read_file(folder / CONFIG)
+    if config.get("inside_compiled"):
+        look_inside()  # before anything is compiled
+    trace: Callable[[], Trace] | None = None
+    if settings.trace:
+        trace = partial(Trace, Path(config["dump_path"]))
     Follower(make, settings, folder, trace).install()
+
+
+def _compare_compiled(folder: Path) -> None:
+    note = Note.of_process()
+
+    def tell(sentence: str | None) -> None:
+        note.regions += 1
+        if sentence is not None:
+            note.departing.append(sentence)
+        note.write(folder)
+
+    note.write(folder)
+    CompiledChecker(tell).install()
 
 
 def record_training(
@@ -106,7 +131,7 @@ class Follower:
         self._trace: Trace | None = None
         self._settings = settings or Settings()
         self._folder = folder
-        self._note = Note(" ".join(sys.argv)[:200] or sys.executable)
+        self._note = Note.of_process()
         self._cycle = Cycle()
         self._models: list[nn.Module] = []
         self._debugger: PrecisionDebugger | None = None
@@ -127,6 +152,7 @@ class Follower:
     def install(self) -> None:
         """Follow from here on."""
         self._write_note()
+        atexit.register(self._note_what_came, True)  # before the debugger is closed
         self._handles = [
             register_optimizer_step_pre_hook(self._see),
             register_optimizer_step_post_hook(self._after_step),
@@ -142,7 +168,9 @@ class Follower:
             handle.remove()
         self._handles = []
         if self._debugger is not None:
-            self._debugger.close()
+            self._note_what_came(is_over=True)
+            if Debugger._current is self._debugger:
+                self._debugger.close()
             self._debugger = None
         if self._trace is not None:
             self._trace.close()
@@ -295,9 +323,27 @@ class Follower:
         if self._trace is not None:
             self._trace.step()
         self._is_noted = False
-        if self._settings.stop_after and self._step == self._settings.last_step:
+        self._note_what_came()
+        is_last = self._step == self._settings.last_step or bool(self._note.watched)
+        if self._settings.stop_after and is_last:
             self._end_training(debugger)
         self._step += 1
+
+    def _note_what_came(self, is_over: bool = False) -> None:
+        """Note how an estimate or a comparison stands; finish it where all ``is_over``."""
+        debugger = self._debugger
+        if debugger is None or not (self._settings.estimate or debugger.watched):
+            return
+        if is_over:
+            debugger.close()
+        before = len(self._note.watched)
+        self._note.estimated = debugger.estimated
+        watched = debugger.watched
+        if watched is not None:
+            self._note.compared, self._note.missing = watched.compared, watched.missing
+            self._note.watched = watched.found
+        if is_over or len(self._note.watched) > before:
+            self._write_note()
 
     def _end_training(self, debugger: PrecisionDebugger) -> None:
         """At once: what the training does when it is left, such as saving, is not wanted."""
@@ -306,10 +352,14 @@ class Follower:
             self._trace.close()
         self._note.stopped = True
         self._write_note()
-        _wait_for_others()
+        status = 0
+        if self._note.watched:
+            status = EXIT_STOPPED  # others may differ nowhere: launchers then end them
+        else:
+            _wait_for_others()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(0)
+        os._exit(status)
 
     def _guarded(self, run: Callable[[], None]) -> None:
         if self._failed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,7 +23,18 @@ class Note:
     recorded: int = 0  # steps
     optimizers: list[str] = field(default_factory=list)  # whose steps end those of the training
     stopped: bool = False  # by --stop-after
+    regions: int = 0  # compiled ones that were compared with eager
+    departing: list[str] = field(default_factory=list)  # what is said of those that depart
+    estimated: tuple[int, int] = (0, 0)  # bytes of records and of tensors of a step
+    compared: int = 0  # calls, by --watch
+    missing: int = 0  # calls that the other dump does not hold
+    watched: list[str] = field(default_factory=list)  # what is said of those that differ
     problem: str = ""
+
+    @staticmethod
+    def of_process() -> Note:
+        """An empty one of this process."""
+        return Note(" ".join(sys.argv)[:200] or sys.executable)
 
     def write(self, folder: Path) -> None:
         """Whole or not at all; a folder that is gone with its msprobe-run has no readers."""

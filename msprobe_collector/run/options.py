@@ -12,18 +12,20 @@ from typing import Any
 from msprobe_builder.base.version import __version__
 from msprobe_collector.config.selector import expand_selector
 from msprobe_collector.config.settings import (
+    SKETCH,
     SUMMARY_MODES,
     WHOLE_TRAINING,
     parse_config,
     read_file,
 )
 from msprobe_collector.errors import CollectorError
-from msprobe_collector.run.settings import Settings
+from msprobe_collector.run.settings import EXIT_STOPPED, Settings
+from msprobe_collector.watch.reference import outline_of
 
 PROGRAM = "msprobe-run"
 EXIT_CANNOT_RUN = 1
 EXIT_USAGE = 2
-EXIT_STOPPED = 90  # by --stop-after
+EXIT_DEPARTS = 91  # by --compare-compiled
 EXIT_NOT_FOUND = 127
 _HIGHEST_SEED = 2**32 - 1
 _DUMP = "msprobe_dump"
@@ -33,6 +35,7 @@ exit status:
   that of the command; besides
   {EXIT_USAGE}    wrong usage, nothing was started
   {EXIT_STOPPED}   --stop-after ended the training, the steps are recorded
+  {EXIT_DEPARTS}   --compare-compiled found a region that departs from eager
   {EXIT_NOT_FOUND}  the command cannot be started
 """
 
@@ -68,9 +71,17 @@ def parser() -> argparse.ArgumentParser:
     add("--config", metavar="FILE", help="a config.json of the recorder; options override it")
     add("--seed", metavar="N", help="seed every generator when torch is imported")
     add("--deterministic", action="store_true", help="with --seed: ask for deterministic kernels")
-    add("--stop-after", action="store_true", help="end the training behind the last step")
+    add("--stop-after", action="store_true", help="end behind the last step, or one that differs")
     add("--estimate", action="store_true", help="write nothing, say how much it would be")
+    add("--inside-compiled", action="store_true", help="run compiled regions call by call")
+    add(
+        "--compare-compiled",
+        action="store_true",
+        help="record nothing, say which compiled regions depart from eager",
+    )
+    add("--as-msprobe", action="store_true", help="let import msprobe find the collector")
     add("--plan", metavar="FILE", help="record what a plan of msprobe-bisect asks")
+    add("--watch", metavar="DUMP", help="compare each call with this dump, save what differs")
     add("--trace", action="store_true", help="one line for each step instead of its calls")
     add("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="behind --")
     return found
@@ -105,6 +116,8 @@ def request_of(options: argparse.Namespace) -> Request:
         deterministic=options.deterministic,
         stop_after=options.stop_after or bool(plan),
         estimate=options.estimate,
+        as_msprobe=options.as_msprobe,
+        compare_compiled=options.compare_compiled,
         trace=options.trace or bool(plan.get("trace")),
     )
     return Request(command, {**config, "dump_path": str(checked.dump_path.absolute())}, settings)
@@ -134,8 +147,9 @@ def _config(
     options: argparse.Namespace, ranks: list[str] | None, plan: Mapping[str, Any]
 ) -> dict[str, Any]:
     given = read_file(Path(options.config)) if options.config else plan.get("config", {})
-    config = {"dump_path": _DUMP, "level": "mix", "step": [0], **given}
+    config = {"dump_path": _DUMP, "level": "mix", "step": [0], **given, **_watching(options)}
     chosen: dict[str, Any] = {
+        "inside_compiled": options.inside_compiled or None,
         "dump_path": options.output,
         "level": options.level,
         "task": options.task,
@@ -153,6 +167,19 @@ def _config(
         before = config.get(task, {})
         config[task] = {**before, **wanted} if isinstance(before, dict) else before
     return config
+
+
+def _watching(options: argparse.Namespace) -> dict[str, Any]:
+    """What a comparison with a dump records by itself: steps, level and numbers of that dump."""
+    if options.watch is None:
+        return {}
+    dump = Path(options.watch)
+    outline = outline_of(dump)
+    found: dict[str, Any] = {"watch": str(dump.absolute()), "level": outline.level}
+    found["step"] = outline.steps
+    if outline.has_sketches:
+        found["statistics"] = {"summary_mode": SKETCH}
+    return found
 
 
 def _numbers(text: str, option: str) -> list[int | str]:

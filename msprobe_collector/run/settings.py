@@ -10,6 +10,7 @@ from typing import Any
 
 SETTINGS = "MSPROBE_RUN"  # the variable that names the file; start/sitecustomize.py reads it
 FILE = "settings.json"
+EXIT_STOPPED = 90  # by --stop-after
 CONFIG = "config.json"  # beside it: the configuration of the recorder
 
 
@@ -23,6 +24,8 @@ class Settings:
     deterministic: bool = False
     stop_after: bool = False  # end the training behind the last step to record
     estimate: bool = False
+    as_msprobe: bool = False  # lend our names to msprobe, and let the script record itself
+    compare_compiled: bool = False  # hold compiled regions against eager instead of a dump
     trace: bool = False  # one line for each step instead of a dump
 
     def write(self, folder: Path, config: Mapping[str, Any]) -> Path:

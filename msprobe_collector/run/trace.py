@@ -26,6 +26,7 @@ from msprobe_collector.process import process_rank
 from msprobe_collector.record.items import collect_tensors
 from msprobe_collector.record.sketches import Sketches
 from msprobe_collector.record.statistics import plain_part
+from msprobe_collector.record.uncompiled import uncompiled_name
 from msprobe_collector.unseen import unseen
 from msprobe_collector.write.host_bytes import host_bytes
 
@@ -107,7 +108,8 @@ class Trace:
         parameters: dict[str, torch.Tensor] = {}
         for number, model in enumerate(models):
             prefix = "" if len(models) == 1 else f"{number}."
-            parameters |= {prefix + name: one for name, one in model.named_parameters()}
+            named = model.named_parameters()
+            parameters |= {prefix + uncompiled_name(name): one for name, one in named}
         self._names = {id(one): name for name, one in parameters.items()}
         if not self._step:
             self._line["before"] = self._told(parameters)

@@ -27,7 +27,7 @@ from msprobe_builder.sketch.layout import (
 from msprobe_collector.write.records import Leaf
 
 # The keys of a record in the order in which the tensors of a section count.
-_SECTIONS = {
+SECTIONS = {
     "input_args": Place.INPUT,
     "input_kwargs": Place.INPUT,
     "input": Place.INPUT,
@@ -108,7 +108,7 @@ def shown_in(name: str, record: Any) -> tuple[Shown, ...]:
     found: list[Shown] = []
     positions = [0] * len(Place)
     for key, value in record.items():
-        section = Place.PARAMETERS_GRAD if is_gradient else _SECTIONS.get(key)
+        section = Place.PARAMETERS_GRAD if is_gradient else SECTIONS.get(key)
         if section is not None and value:
             positions[section] = _collect((value,), section, positions[section], found)
     return tuple(found)

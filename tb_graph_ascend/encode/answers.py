@@ -10,6 +10,7 @@ from msprobe_builder.base.codes import METRICS, SIDES, STATISTICS
 from msprobe_builder.database.file import DatabaseFile
 from msprobe_builder.database.read.communication import CommunicationPartner
 from msprobe_builder.database.read.groups import CallGroup
+from msprobe_builder.database.read.meta import side_names
 from msprobe_builder.database.read.nodes import NodeDetail, NodeRecord, OperatorCheck
 from msprobe_builder.database.read.parameters import (
     Comparison,
@@ -56,6 +57,7 @@ def encode_file(
     message.task = content.meta.get("task", "")
     message.npu_path = content.meta.get("npu_path", "")
     message.bench_path = content.meta.get("bench_path", "")
+    message.npu_name, message.bench_name = side_names(content.meta)
     message.created_at = content.meta.get("created_at", "")
     message.overflow_checked = content.meta.get("overflow_checked") == "1"
     message.writable = is_writable

@@ -35,7 +35,7 @@ def download_report(request: Request, find_file: Callable[[Request], DatabaseFil
             )
         file = find_file(request)
         with open_database(file) as connection, speaking(read_language(request)):
-            text = page(file.name.rpartition("/")[2], read_report(connection, _NODES))
+            text = page(read_report(connection, _NODES, file.name.rpartition("/")[2]))
     except ProblemError as error:
         return refuse(request, error, METHODS)
     except Exception:

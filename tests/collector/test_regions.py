@@ -138,8 +138,52 @@ def test_a_compiled_region_is_one_call(compiled: Any, module: str, tmp_path: Pat
         expected.norm().item(), rel=1e-5
     )
     assert f"{module}.backward.0" in dump.data
-    inside = {n for n in dump.data if n.startswith(("Aten", "Functional.relu", "Module.b.0"))}
+    hidden = ("Aten", "Functional.relu", "Module.b.0.Linear.forward")
+    inside = {name for name in dump.data if name.startswith(hidden)}
     assert not inside
+    torch._dynamo.reset()
+
+
+def function(net: Net) -> Any:
+    return torch.compile(lambda x: net(x), backend="aot_eager")
+
+
+@pytest.mark.parametrize("compiled", [whole, in_place, part, function])
+def test_compiled_modules_show_parameters_and_gradients(compiled: Any, tmp_path: Path) -> None:
+    """By their modules' names, with the numbers that the training has; nothing is compiled anew."""
+    torch._dynamo.reset()
+    net = Net()
+    called = compiled(net)
+    model = called if isinstance(called, nn.Module) else net
+    called(torch.ones(2, 4)).sum().backward()
+    graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    gradients: dict[str, list[torch.Tensor]] = {}
+
+    def step() -> None:
+        for scale in (1.0, 3.0):
+            net.zero_grad()
+            called(torch.full((2, 4), scale)).sum().backward()
+            for name, parameter in net.named_parameters():
+                assert parameter.grad is not None
+                found = gradients.setdefault(name.replace("_orig_mod.", ""), [])
+                found.append(parameter.grad.clone())
+
+    dump = record(tmp_path, step, model)
+    if compiled is not part:  # with hooks on what surrounds it, that is another program
+        assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == graphs
+    assert len(gradients) == 4
+    for name, expected in gradients.items():
+        path, _, key = name.rpartition(".")
+        for suffix, gradient in zip((".0", ""), expected, strict=True):
+            item = dump.data[f"Module.{path}.Linear.parameters_grad{suffix}"][key][0]
+            assert item["Norm"] == pytest.approx(gradient.norm().item(), rel=1e-6)
+    if compiled is not function:
+        shown = {
+            f"{call.partition('.forward')[0].rpartition('.')[0]}.{key}"
+            for call, record in dump.data.items()
+            for key in record.get("parameters", ())
+        }
+        assert shown == {f"Module.{name}" for name in gradients}
     torch._dynamo.reset()
 
 

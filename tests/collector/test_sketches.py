@@ -208,6 +208,19 @@ def test_lower_accuracy_of_products_does_not_reach_the_sketches(tmp_path: Path) 
     assert np.abs(row["numbers"] - wanted).max() <= 1e-7 * float(tensor.norm()) * 3
 
 
+@pytest.mark.parametrize("shape", [(8,), (300, 200), (500, 400)])
+def test_autocast_does_not_reach_the_sketches(shape: tuple[int, ...], tmp_path: Path) -> None:
+    tensor = torch.randn(shape)
+
+    def run() -> None:
+        with torch.autocast("cpu", torch.bfloat16):
+            torch.neg(tensor)
+
+    row = read(record(tmp_path, run, level="L1", statistics=SKETCH))[1][0, Place.INPUT, 0]
+    wanted = sketch_of(as_array(tensor)).numbers
+    assert np.abs(row["numbers"] - wanted).max() <= 1e-7 * float(tensor.norm()) * 3
+
+
 def test_an_exchange_of_rows_shows_where_statistics_are_equal(tmp_path: Path) -> None:
     tensor = torch.randn(64, 32)
     moved = torch.cat((tensor[4:8], tensor[:4], tensor[8:]))

@@ -40,7 +40,7 @@ MOST_WORDS = 1000  # two pages, tables included
 MOST_SENTENCE = 40
 MOST_HAN = 1500
 MOST_HAN_SENTENCE = 90
-MOST_README_LINES = 150
+MOST_README_LINES = 120
 MOST_GROUP_WORDS = 120  # of the changelog
 
 OWN = {"msprobe-run": run_parser, "msprobe-bisect": bisect_parser}  # commands of one word

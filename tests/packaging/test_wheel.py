@@ -21,6 +21,7 @@ from tests.conftest import REPOSITORY
 from tests.serving import run_tensorboard
 
 pytestmark = pytest.mark.slow
+MOST_BYTES = 5_000_000
 HEAVY = {"torch", "torch_npu", "pandas", "dask", "tensorflow"}
 
 
@@ -108,6 +109,7 @@ def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path) -> None:
     packages = ("bisect/", "builder/", "checks/", "collector/", "operators/", "graph-")
     ours = ("tb_graph_ascend/", *(f"msprobe_{package}" for package in packages))
     assert not [name for name in names if not name.startswith(ours)]
+    assert wheel.stat().st_size < MOST_BYTES
 
 
 def test_the_same_source_gives_the_same_wheel(

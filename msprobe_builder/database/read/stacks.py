@@ -21,6 +21,11 @@ class StackFrame:
     source: str
 
     @property
+    def place(self) -> str:
+        """Name of the file and line."""
+        return f"{self.file.rpartition('/')[2]}:{self.line}"
+
+    @property
     def is_library(self) -> bool:
         """Whether the file belongs to an installed package or to Python itself."""
         return LIBRARY.search(self.file.replace("\\", "/")) is not None
@@ -45,7 +50,17 @@ def read_stack(connection: sqlite3.Connection, stack_id: object) -> tuple[StackF
 
 def read_source(connection: sqlite3.Connection, node: int) -> str | None:
     """File and line of the user's code that made a call, the innermost outside of libraries."""
-    found = connection.execute("SELECT stack_id FROM node WHERE node_id = ?", (node,)).fetchone()
-    frames = [one for one in read_stack(connection, found and found[0]) if one.file]
+    frames = _frames_of(connection, node)
     own = next((one for one in frames if not one.is_library), frames[0] if frames else None)
-    return None if own is None else f"{own.file.rpartition('/')[2]}:{own.line}"
+    return None if own is None else own.place
+
+
+def read_code(connection: sqlite3.Connection, node: int, place: str | None) -> str:
+    """What was recorded of the line at ``place`` that made a call; empty where nothing was."""
+    frames = _frames_of(connection, node)
+    return next((one.source.strip() for one in frames if one.place == place), "")
+
+
+def _frames_of(connection: sqlite3.Connection, node: int) -> list[StackFrame]:
+    found = connection.execute("SELECT stack_id FROM node WHERE node_id = ?", (node,)).fetchone()
+    return [one for one in read_stack(connection, found and found[0]) if one.file]

@@ -9,7 +9,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import fact
 from msprobe_builder.merge.flow.dimensions import Cut, factor_cuts
 from msprobe_builder.merge.flow.knowledge import Knowledge
-from msprobe_builder.merge.flow.landmarks import is_over_group
+from msprobe_builder.merge.flow.landmarks import is_over_group, scattered
 from msprobe_builder.merge.flow.operators import (
     gathers,
     is_between_peers,
@@ -19,6 +19,7 @@ from msprobe_builder.merge.flow.operators import (
     joins,
     operator_of_call,
     reduction_places,
+    resizes,
 )
 from msprobe_builder.merge.flow.parallel_layers import LAST, TALKING_PRODUCTS, TalkingProduct
 from msprobe_builder.merge.flow.rules import Output, decide
@@ -81,6 +82,8 @@ def _follow_call(known: Knowledge, node: int) -> None:
     if is_between_peers(name.stem):
         for row in outputs:  # each rank has a peer of its own, and what came in is new
             known.put(row, known.look_up(row) or known.by_numbers(row))
+        return
+    if resizes(operator) and _resized(known, inputs, outputs):
         return
     if operator.name in TALKING_PRODUCTS:
         _talking_product(known, TALKING_PRODUCTS[operator.name], inputs, outputs)
@@ -166,6 +169,29 @@ def _talking_product(
         known.correct(row, Cut(len(known.ranks.shape(row)) - 1) if cut == LAST else cut)
     for row, state in zip(outputs, product.outputs, strict=False):
         known.put(row, state.because(fact("reason.talks_itself")))
+
+
+def _resized(known: Knowledge, inputs: list[int], outputs: list[int]) -> bool:
+    """Whether a call made a whole of all parts, or a part of the whole on each rank.
+
+    Forward and backward of gathering and scattering are told by their sizes alone.
+    """
+    if not inputs or not outputs:
+        return False
+    given, made = known.ranks.shape(inputs[0]), known.ranks.shape(outputs[0])
+    part = scattered(given, made, known.ranks.count)
+    if part is not None:
+        is_whole = known.state[inputs[0]].share is Share.REPLICA
+        if is_whole:
+            state = State(Share.SHARD, part).because(fact("reason.scattered"))
+            known.put(outputs[0], state, is_certain=True)
+        return is_whole
+    part = scattered(made, given, known.ranks.count)
+    if part is None:
+        return False
+    known.correct(inputs[0], part)
+    known.put(outputs[0], REPLICA.because(fact("reason.gathered")))
+    return True
 
 
 def _collective_back(known: Knowledge, operator: Operator, outputs: list[int]) -> None:

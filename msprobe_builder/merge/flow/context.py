@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import Kind
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.shapes import parse_shape
 from msprobe_builder.facts.fact import fact
@@ -28,29 +29,40 @@ from msprobe_builder.merge.flow.knowledge import Knowledge
 from msprobe_builder.merge.flow.share import LOCAL, REPLICA, UNKNOWN, Share, State
 
 
-def words_shape(tree: Tree, table: ParameterTable, texts: Texts) -> tuple[int, ...]:
-    """Sizes of the words that enter the first module, none where something else does."""
+def entering_shape(tree: Tree, table: ParameterTable, texts: Texts) -> tuple[int, ...]:
+    """Sizes of the words that enter the first module, of what else enters it without words."""
     words = {number for number, text in enumerate(texts.values) if "int" in text.lower()}
+    first: tuple[int, ...] = ()
     for row in np.flatnonzero((table.section == Section.INPUT) & table.is_tensor).tolist():
-        shape = parse_shape(texts, int(table.shape_id[row]))
-        is_module = tree.parsed[int(table.node[row])].kind is Kind.MODULE
-        if is_module and 0 < len(shape) <= 2 and int(table.dtype_id[row]) in words:
-            return tuple(shape)
-    return ()
+        name = tree.parsed[int(table.node[row])]
+        if name.kind is not Kind.MODULE or name.direction is not Direction.FORWARD:
+            continue
+        shape = tuple(parse_shape(texts, int(table.shape_id[row])))
+        if 0 < len(shape) <= 2 and int(table.dtype_id[row]) in words:
+            return shape
+        first = first or shape
+    return first
 
 
-def sequence_length(own: Sequence[int], whole: Sequence[int], parts: int) -> int | None:
-    """How many tokens of each text a rank has, by the sizes of its words.
+class Slicing(NamedTuple):
+    """How much of each sequence a rank has, or of a batch, and the other sizes of what enters."""
+
+    length: int
+    rest: tuple[int, ...] = ()
+
+
+def slicing(own: Sequence[int], whole: Sequence[int], parts: int) -> Slicing | None:
+    """What a rank has, by the sizes of what enters it.
 
     Where the other side has ``whole`` sequences, what is as many times as long there as there are
     ``parts`` tells; else texts stand in rows, as they do most often.
     """
     if len(own) == len(whole):
         cut = [place for place, size in enumerate(own) if size * parts == whole[place]]
-        rest = [place for place, size in enumerate(own) if size == whole[place]]
+        rest = [size for place, size in enumerate(own) if size == whole[place]]
         if len(cut) == 1 and len(cut) + len(rest) == len(own):
-            return own[cut[0]]
-    return own[-1] if own else None
+            return Slicing(own[cut[0]], tuple(rest))
+    return Slicing(own[-1], tuple(own[:-1])) if 0 < len(own) <= 2 else None
 
 
 def sequence_orders(parts: int) -> tuple[Order, ...]:
@@ -69,16 +81,18 @@ def classify_tokens(
     tables: Sequence[ParameterTable],
     texts: Texts,
     group: Sequence[int],
-    length: int | None,
+    own: Slicing | None,
     *,
     of_experts: bool = False,
 ) -> list[State]:
-    """The state of every row; ``length`` counts the tokens of a sequence that a rank has.
+    """The state of every row; ``own`` tells how much of each sequence a rank has.
 
     Experts get any number of tokens from each rank, which stand in dimension 0.
     """
     known = _Tokens(tree, tables, texts, group)
-    known.length, known.of_experts = length, of_experts
+    known.of_experts = of_experts
+    if own is not None:
+        known.length, known.rest = own
     enter, leave = partial(_enter, of_experts=of_experts), partial(_leave, of_experts=of_experts)
     return follow(known, enter, leave)
 
@@ -91,6 +105,7 @@ _EXCHANGED_BACK = fact("reason.exchanged_back")
 
 class _Tokens(Knowledge):
     length: int | None = None
+    rest: tuple[int, ...] = ()
     of_experts = False
     _has_exchanged = False
 
@@ -112,6 +127,8 @@ class _Tokens(Knowledge):
             return UNKNOWN.because(OWN_COUNT)
         if self.ranks.agree[row] and not self.ranks.is_missing(row):
             return REPLICA.because(fact("reason.other_tokens_agree"))
+        if self.ranks.is_missing_somewhere(row):
+            return UNKNOWN.because(fact("reason.not_recorded"))
         shape = self.ranks.shape(row)
         if self.of_experts and self.ranks.is_whole_number(row):
             return UNKNOWN  # numbers of tokens, of which each rank has its part
@@ -128,7 +145,8 @@ class _Tokens(Knowledge):
         if self.length is None or len(shape) != 1 or not self.ranks.is_whole_number(row):
             return False
         # The group may hold tensor-parallel ranks, which share one part.
-        is_of_all = shape[0] in (self.length * len(self.group), self.length * self.ranks.count)
+        all_lengths = self.length * len(self.group), self.length * self.ranks.count
+        is_of_all = shape[0] in (*all_lengths, *self.rest)
         return shape[0] % self.length == 0 and not is_of_all and self.ranks.is_counting(row)
 
     def _sequence_cut(self, shape: list[int]) -> Cut | None:

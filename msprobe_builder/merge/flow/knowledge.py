@@ -218,6 +218,8 @@ class Knowledge:
             return UNKNOWN if None in cuts else State(Share.SHARD)
         if self.ranks.agree[row]:
             return REPLICA.because(fact("reason.no_call_agree"))
+        if self.ranks.is_missing_somewhere(row):
+            return UNKNOWN.because(fact("reason.not_recorded"))
         if cuts and None not in cuts and self.is_between_modules(row):
             return State(Share.SHARD, next(iter(cuts)) if len(cuts) == 1 else None)
         cut = self.forward_cut(row)

@@ -106,7 +106,7 @@ def rearranged(
         for row in ranks.like(taken):
             if ranks.keys[row] not in known:
                 found.setdefault(ranks.keys[row], result)
-            cut = _scattered(ranks.shape(row), ranks.shape(result), ranks.count)
+            cut = scattered(ranks.shape(row), ranks.shape(result), ranks.count)
             if cut is not None and cut.dimension > 0:
                 cuts[result] = cut
     return Rearranged(found, cuts)
@@ -122,7 +122,7 @@ def _joined(tree: Tree, ranks: RankTables) -> set[bytes]:
     }
 
 
-def _scattered(source: Sequence[int], part: Sequence[int], count: int) -> Cut | None:
+def scattered(source: Sequence[int], part: Sequence[int], count: int) -> Cut | None:
     """The one dimension in which a part is smaller than what was scattered."""
     if len(source) != len(part):
         return None

@@ -32,6 +32,11 @@ def gathers(operator: Operator) -> bool:
     return "gather" in operator.shards
 
 
+def resizes(operator: Operator) -> bool:
+    """Whether each rank gets the parts of all, or keeps its part of the whole: sizes tell which."""
+    return "resize" in operator.shards
+
+
 def is_between_peers(stem: str) -> bool:
     """Whether a call sends to one other rank or receives from it."""
     return "peer" in operator_of(stem).shards

@@ -16,7 +16,10 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction, module_path, parse_gradients
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import fact
+from msprobe_builder.graph.memory import meaningless
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.part import Part
+from msprobe_builder.graph.producers import producers
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.calls import follow
 from msprobe_builder.merge.flow.dimensions import Cut
@@ -44,7 +47,28 @@ def classify(
     owners = expert_owners(tree)
     known = Knowledge(tree, tables, texts, group, wholes)
     states = follow(known, partial(_enter, owners=owners), partial(_leave, owners=owners))
-    return _without_copies(known, _without_counts(known, states))
+    states = _without_copies(known, _without_counts(known, states))
+    return _without_room(known, states, tables, texts)
+
+
+def _without_room(
+    known: Knowledge, states: list[State], tables: Sequence[ParameterTable], texts: Texts
+) -> list[State]:
+    """What nobody has written to, or communication is still to fill, ranks need not have alike."""
+    unlike = [
+        row
+        for row, state in enumerate(states)
+        if state.share is Share.REPLICA and not known.ranks.agree[row]
+    ]
+    if not unlike:
+        return states
+    parts = [Part(known.tree, table) for table in tables]
+    made = [producers(part.tree, part.calls, part.table) for part in parts]
+    rooms = [meaningless(part, own, texts) for part, own in zip(parts, made, strict=True)]
+    for row in unlike:
+        if any(room[row] for room in rooms):
+            states[row] = UNKNOWN.because(fact("reason.unwritten"))
+    return states
 
 
 def _without_copies(known: Knowledge, states: list[State]) -> list[State]:

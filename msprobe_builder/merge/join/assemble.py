@@ -26,12 +26,13 @@ from msprobe_builder.merge.join.micro_batches import FINAL
 from msprobe_builder.merge.join.naming import merged_names
 from msprobe_builder.merge.join.rows import merged_rows
 from msprobe_builder.merge.join.stages import MergedModel, MergedNode
-from msprobe_builder.merge.join.tied import without_tied_gradients
+from msprobe_builder.merge.join.tied import join_gradients, without_tied_gradients
 from msprobe_builder.merge.ranks.part import StageGraph
 
 
 def assemble(model: MergedModel, stages: Sequence[StageGraph]) -> Side:
     """Number, name and fill the merged model."""
+    join_gradients(model.top)
     top = _grouped(model.top) + _peer_collections(model)
     nodes, parent = below_root(top)
     names = merged_names(nodes, stages)

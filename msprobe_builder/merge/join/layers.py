@@ -7,7 +7,7 @@ number of the model chunk.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -25,7 +25,7 @@ class LayerPlace(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """One chunk of the model on one stage; pieces in model order run chunk by chunk."""
+    """One chunk of the model on one stage; mostly data flows through them chunk by chunk."""
 
     chunk: int
     stage: int
@@ -39,6 +39,11 @@ class LayerNumbering:
     keep_chunk: bool  # False when all chunks become one model
     offset: dict[Piece, dict[str, int]]
     split: frozenset[str]  # lists with layers on more than one piece
+    first: Mapping[Piece, int]  # layer of each piece, where numbers run through; else nothing
+
+    def in_flow_order(self, pieces: Iterable[Piece]) -> list[Piece]:
+        """The pieces as data flows through them; stages may lie as a V."""
+        return sorted(pieces, key=lambda one: (self.first.get(one, 0), one))
 
     def chunk(self, stem: str) -> int:
         """The model chunk a module belongs to."""
@@ -90,7 +95,7 @@ def number_layers(trees: Sequence[Tree], chunks: int) -> LayerNumbering:
     """Number the layers of all stages through; ``chunks`` is the virtual pipeline size."""
     stems = [_module_stems(tree) for tree in trees]
     is_chunked = _are_chunked(stems, chunks)
-    numbering = LayerNumbering(is_chunked, chunks == 1, {}, frozenset())
+    numbering = LayerNumbering(is_chunked, chunks == 1, {}, frozenset(), {})
     found: dict[Piece, dict[str, set[int]]] = {}
     for stage, own in enumerate(stems):
         for stem in own:
@@ -100,19 +105,22 @@ def number_layers(trees: Sequence[Tree], chunks: int) -> LayerNumbering:
                 found.setdefault(piece, {}).setdefault(place.path, set()).add(place.number)
     offset: dict[Piece, dict[str, int]] = {}
     split = set()
+    first: dict[Piece, int] = {}
     for path in {path for lists in found.values() for path in lists}:
         pieces = [piece for piece in sorted(found) if path in found[piece]]
         if len(pieces) < 2:
             continue
         split.add(path)
         if _are_global([found[piece][path] for piece in pieces]):
+            if pieces == sorted(found):
+                first = {piece: min(found[piece][path]) for piece in pieces}
             continue
         total = 0
         for piece in pieces:
             indices = found[piece][path]
             offset.setdefault(piece, {})[path] = total - min(indices)
             total += 1 + max(indices) - min(indices)
-    return LayerNumbering(is_chunked, chunks == 1, offset, frozenset(split))
+    return LayerNumbering(is_chunked, chunks == 1, offset, frozenset(split), first)
 
 
 def _module_stems(tree: Tree) -> set[str]:
@@ -135,5 +143,6 @@ def _are_chunked(stems: Sequence[set[str]], chunks: int) -> bool:
 
 
 def _are_global(indices: Sequence[set[int]]) -> bool:
-    """Whether the numbers already run through: every piece goes on after the one before."""
-    return all(max(before) < min(after) for before, after in pairwise(indices))
+    """Whether the numbers already run through: no two pieces have the same, nor any in between."""
+    in_order = sorted(indices, key=min)
+    return all(max(before) < min(after) for before, after in pairwise(in_order))

@@ -7,7 +7,8 @@ last backward (gradient norms, the optimizer).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -38,15 +39,50 @@ class TopCalls:
     peer_calls: dict[tuple[Round, Piece], list[int]]
 
 
-def sort_top(tree: Tree, stage: int, numbering: LayerNumbering) -> TopCalls:
-    """Sort the top level of one stage."""
+Passes = Mapping[tuple[str, int], int]  # the micro-batch of calls, by stem and number
+
+
+def passes_of(trees: Sequence[Tree]) -> list[Passes]:
+    """In which micro-batch each stage made the calls of modules at its top level.
+
+    There are as many as most modules have calls. One with a multiple of them is called several
+    times in each, such as an output layer that words and those behind them pass.
+    """
+    calls = [_calls_at_top(tree) for tree in trees]
+    counts = Counter(len(numbers) for own in calls for numbers in own.values())
+    usual = max(counts, key=lambda count: (counts[count], -count), default=1)
+    return [
+        {
+            (stem, number): place * usual // len(numbers)
+            for stem, numbers in own.items()
+            if len(numbers) % usual == 0
+            for place, number in enumerate(numbers)
+        }
+        for own in calls
+    ]
+
+
+def _calls_at_top(tree: Tree) -> dict[str, list[int]]:
+    """The calls of modules at the top level, forward, without those that were made again."""
+    found: dict[str, list[int]] = {}
+    for node in _flattened_top(tree):
+        name = tree.parsed[node]
+        is_forward = _is_call_of_module(name) and name.direction is Direction.FORWARD
+        if is_forward and not tree.is_recompute[node]:
+            found.setdefault(name.stem, []).append(name.call)
+    return {stem: sorted(numbers) for stem, numbers in found.items()}
+
+
+def sort_top(tree: Tree, stage: int, numbering: LayerNumbering, passes: Passes) -> TopCalls:
+    """Sort the top level of one stage; ``passes`` as from ``passes_of``."""
     top = _flattened_top(tree)
     modules = [place for place, node in enumerate(top) if _is_call_of_module(tree.parsed[node])]
     result = TopCalls({}, {})
     if not modules:
         _add(result, tree, top, (Round(FINAL, 0), Piece(0, stage)))
         return result
-    where = [_round_of(tree.parsed[top[place]], stage, numbering) for place in modules]
+    where = [_round_of(tree.parsed[top[place]], stage, numbering, passes) for place in modules]
+    last_of = {piece: number for number, (_, piece) in enumerate(where)}
     head = _stems(tree, _without_peers(tree, top[: modules[0]]))
     _add(result, tree, top[: modules[0]], where[0])
     for number, place in enumerate(modules):
@@ -67,6 +103,11 @@ def sort_top(tree: Tree, stage: int, numbering: LayerNumbering) -> TopCalls:
             cut = _end_of_backward(tree, run, result, where[number], following)
             while cut and tree.parsed[run[cut - 1]].stem == _SEED:
                 cut -= 1
+            if where[number][0].backward and number == last_of[where[number][1]]:
+                # The schedule is through with a chunk, and goes on with another.
+                end = _first_of(tree, run[:cut], Direction.BACKWARD, from_end=True)
+                _add(result, tree, run[end:cut], (Round(FINAL, 0), Piece(0, stage)))
+                run, cut = [*run[:end], *run[cut:]], end
         else:
             cut = _head_of_next(tree, run, head)
         _add(result, tree, run[:cut], where[number])
@@ -88,9 +129,12 @@ def _is_call_of_module(name: Name) -> bool:
     return name.kind is Kind.MODULE and name.direction is not Direction.NONE
 
 
-def _round_of(name: Name, stage: int, numbering: LayerNumbering) -> tuple[Round, Piece]:
+def _round_of(
+    name: Name, stage: int, numbering: LayerNumbering, passes: Passes
+) -> tuple[Round, Piece]:
     backward = int(name.direction is Direction.BACKWARD)
-    return Round(name.call, backward), Piece(numbering.chunk(name.stem), stage)
+    micro_batch = passes.get((name.stem, name.call), name.call)
+    return Round(micro_batch, backward), Piece(numbering.chunk(name.stem), stage)
 
 
 def _stems(tree: Tree, nodes: Sequence[int]) -> list[str]:

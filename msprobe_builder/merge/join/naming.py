@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msprobe_builder.dump.names import Direction, Kind, Name, parse_gradients
 from msprobe_builder.merge.join.stages import MergedNode
@@ -15,9 +15,10 @@ def merged_names(nodes: Sequence[MergedNode], stages: Sequence[StageGraph]) -> l
     Forward calls of an API are numbered in order; a backward call has the number of its forward
     twin on the stage it ran on. Modules keep their call numbers, which count micro-batches, unless
     some of their calls recomputed others: when those ran depends on the schedule of the stage.
+    Where several stages call one module on other inputs, later ones count on.
     """
     names = [node.name for node in nodes]
-    _renumber(names, nodes, stages)
+    _number_modules(names, nodes, stages)
     number: dict[tuple[str, int, int], int] = {}  # stem, stage and recorded call to new call
     used: dict[str, int] = {}
     for index in _apis(nodes, Direction.FORWARD):
@@ -40,30 +41,74 @@ def merged_names(nodes: Sequence[MergedNode], stages: Sequence[StageGraph]) -> l
     return _without_repetition(names)
 
 
-def _renumber(names: list[Name], nodes: Sequence[MergedNode], stages: Sequence[StageGraph]) -> None:
-    """Number the calls of modules that were recomputed in the merged order."""
-    modules = [index for index, name in enumerate(names) if name.kind is Kind.MODULE]
+def _number_modules(
+    names: list[Name], nodes: Sequence[MergedNode], stages: Sequence[StageGraph]
+) -> None:
+    """Number the calls of modules, forward and backward of one call alike."""
     recomputed = {
         names[index].stem
-        for index in modules
+        for index in _modules(names)
         if any(stages[call.stage].tree.is_recompute[call.node] for call in nodes[index].calls)
     }
-    number: dict[tuple[str, int], int] = {}
+    number: dict[tuple[str, int, int], int] = {}  # stem, stage and recorded call to new call
     used: dict[str, int] = {}
-    for direction in (Direction.FORWARD, Direction.BACKWARD):
-        for index in modules:
-            name = names[index]
-            gradients = parse_gradients(name.stem)
-            if gradients and direction is Direction.BACKWARD and gradients[1] is not None:
-                call = number.get((gradients[0], gradients[1]), gradients[1])
-                stem = f"{gradients[0]}.parameters_grad.{call}"
-                names[index] = name._replace(stem=stem)
-            if name.direction is not direction or name.stem not in recomputed:
-                continue
-            key = name.stem, name.call
-            if direction is Direction.FORWARD:
-                number[key] = used[name.stem] = used.get(name.stem, -1) + 1
-            names[index] = name._replace(call=number.get(key, name.call))
+    taken: set[tuple[str, int]] = set()
+    for index in _modules(names, Direction.FORWARD):
+        stem, call = names[index].stem, names[index].call
+        if stem in recomputed:
+            call = used[stem] = used.get(stem, -1) + 1
+        while (stem, call) in taken:  # a stage before has it too, and ran it on something else
+            call += 1
+        taken.add((stem, call))
+        names[index] = names[index]._replace(call=call)
+        for own in nodes[index].calls:
+            number[stem, own.stage, stages[own.stage].tree.parsed[own.node].call] = call
+    for index in _modules(names, Direction.BACKWARD):
+        stem, own = names[index].stem, nodes[index].calls[0]
+        recorded = stages[own.stage].tree.parsed[own.node].call
+        call = number.get((stem, own.stage, recorded), names[index].call)
+        names[index] = names[index]._replace(call=call)
+    _number_gradients(names, nodes, number)
+
+
+def _number_gradients(
+    names: list[Name], nodes: Sequence[MergedNode], number: Mapping[tuple[str, int, int], int]
+) -> None:
+    """Number gradients of parameters by the last call of their pass; that of all has no number.
+
+    The first of a stage is of its first pass, however late a schedule came to it. ``number`` has
+    by stem, stage and recorded call the new one.
+    """
+    recorded: dict[tuple[str, int], list[int]] = {}  # calls of a stage
+    for stem, stage, call in number:
+        recorded.setdefault((stem, stage), []).append(call)
+    shown: dict[tuple[str, int], list[int]] = {}  # numbers of its gradients
+    found: list[tuple[int, str, int]] = []
+    for index in _modules(names, Direction.NONE):
+        gradients = parse_gradients(names[index].stem)
+        stem, own = gradients or ("", None)
+        if own is not None:
+            found.append((index, stem, own))
+            for stage in {one.stage for one in nodes[index].calls}:
+                shown.setdefault((stem, stage), []).append(own)
+
+    def renumbered(stem: str, stage: int, own: int) -> int:
+        calls, passes = sorted(recorded.get((stem, stage), ())), sorted(shown[stem, stage])
+        count, rest = divmod(len(calls), len(passes) + 1)
+        call = own if rest or not count else calls[(passes.index(own) + 1) * count - 1]
+        return number.get((stem, stage, call), call)
+
+    for index, stem, own in found:
+        call = max(renumbered(stem, one.stage, own) for one in nodes[index].calls)
+        names[index] = names[index]._replace(stem=f"{stem}.parameters_grad.{call}")
+
+
+def _modules(names: Sequence[Name], *directions: Direction) -> list[int]:
+    return [
+        index
+        for index, name in enumerate(names)
+        if name.kind is Kind.MODULE and (not directions or name.direction in directions)
+    ]
 
 
 def _apis(nodes: Sequence[MergedNode], direction: Direction) -> list[int]:

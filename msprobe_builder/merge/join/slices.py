@@ -22,7 +22,7 @@ from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.parameter_table import ParameterTable, concatenate, take
 from msprobe_builder.graph.provenance import Apart, Provenance, join, pick
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.merge.flow.context import classify_tokens, sequence_orders
+from msprobe_builder.merge.flow.context import Slicing, classify_tokens, sequence_orders
 from msprobe_builder.merge.flow.expert_rows import classify_exchange, classify_experts
 from msprobe_builder.merge.flow.experts import Region, regions
 from msprobe_builder.merge.flow.share import Share, State
@@ -63,9 +63,9 @@ class _Rows:
 
 
 def merge_slices(
-    slices: Sequence[Slice], length: int | None, texts: Texts
+    slices: Sequence[Slice], slicing: Slicing | None, texts: Texts
 ) -> tuple[StageGraph, list[Diagnostic]]:
-    """One stage from its slices; ``length`` counts the tokens of a sequence that a rank has."""
+    """One stage from its slices; ``slicing`` tells how much of each sequence each has."""
     if len(slices) == 1:
         return slices[0].graph, []
     slices = sorted(slices, key=lambda one: one.share)
@@ -78,10 +78,10 @@ def merge_slices(
     ]
 
     def tokens(tables: Sequence[ParameterTable], ranks: Sequence[int]) -> list[State]:
-        return classify_tokens(tree, tables, texts, ranks, length)
+        return classify_tokens(tree, tables, texts, ranks, slicing)
 
     def same_experts(tables: Sequence[ParameterTable], ranks: Sequence[int]) -> list[State]:
-        return classify_tokens(tree, tables, texts, ranks, length, of_experts=True)
+        return classify_tokens(tree, tables, texts, ranks, slicing, of_experts=True)
 
     def other_experts(tables: Sequence[ParameterTable], _ranks: Sequence[int]) -> list[State]:
         return classify_experts(tree, tables, texts)
@@ -255,7 +255,7 @@ def _combined(
             ),
             shares=said[0].shares | result.provenance.shares,
             factors=dict(ChainMap(*(one.factors for one in [result.provenance, *said]))),
-            handed=_handed(tables, states),
+            singles=_singles(tables, states),
         ),
         ranks,
         (*(d for p in parts for d in p.drifted), *drifted),
@@ -263,12 +263,14 @@ def _combined(
     )
 
 
-def _handed(tables: Sequence[ParameterTable], states: Sequence[State]) -> dict[int, float]:
-    """Single numbers on which all slices agree, where the whole has another or none."""
+def _singles(
+    tables: Sequence[ParameterTable], states: Sequence[State]
+) -> dict[int, tuple[float, ...]]:
+    """The single numbers of the slices where each has its own, of which no whole is made."""
     values = np.array([table.statistics[0] for table in tables])
-    alike = (tables[0].numel == 1) & np.isfinite(values[0]) & (values == values[0]).all(axis=0)
-    rows = np.flatnonzero(alike & tables[0].is_tensor).tolist()
-    return {row: float(values[0, row]) for row in rows if states[row].share is Share.LOCAL}
+    is_single = (tables[0].numel == 1) & np.isfinite(values).all(axis=0) & tables[0].is_tensor
+    rows = np.flatnonzero(is_single).tolist()
+    return {row: tuple(values[:, row].tolist()) for row in rows if states[row].share is Share.LOCAL}
 
 
 def _in_whole(

@@ -15,7 +15,13 @@ import numpy as np
 from msprobe_builder.dump.names import Direction, Kind, Name
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.join.layers import LayerNumbering, Piece, number_layers
-from msprobe_builder.merge.join.micro_batches import FINAL, Round, peer_calls, sort_top
+from msprobe_builder.merge.join.micro_batches import (
+    FINAL,
+    Round,
+    passes_of,
+    peer_calls,
+    sort_top,
+)
 from msprobe_builder.merge.join.parameter_loops import Owner, Run, order_of, owners, runs
 from msprobe_builder.merge.join.sequence import common_subsequence, supersequence
 from msprobe_builder.merge.join.tied_weights import tied_modules
@@ -83,8 +89,9 @@ class _Join:
         aside: list[tuple[Round, list[MergedNode]]] = []
         calls: dict[Round, dict[Piece, list[int]]] = {}
         peers: dict[Round, dict[Piece, list[int]]] = {}
+        passes = passes_of([stage.tree for stage in self._stages])
         for number, stage in enumerate(self._stages):
-            top = sort_top(stage.tree, number, self._numbering)
+            top = sort_top(stage.tree, number, self._numbering, passes[number])
             for (own_round, piece), nodes in top.calls.items():
                 calls.setdefault(own_round, {})[piece] = nodes
             for (own_round, piece), nodes in top.peer_calls.items():
@@ -107,7 +114,9 @@ class _Join:
         return MergedModel(top_nodes, aside)
 
     def _in_flow_order(self, pieces: dict[Piece, list[int]], own_round: Round) -> list[list[Call]]:
-        order = sorted(pieces, reverse=bool(own_round.backward))
+        order = self._numbering.in_flow_order(pieces)
+        if own_round.backward:
+            order.reverse()
         return [[Call(piece.stage, node) for node in pieces[piece]] for piece in order]
 
     def _join(self, sequences: Sequence[Sequence[Call]]) -> list[MergedNode]:

@@ -24,7 +24,7 @@ from msprobe_builder.graph.provenance import Apart
 from msprobe_builder.merge.flow.operators import operator_of_call
 from msprobe_builder.merge.join.stages import Call, MergedNode
 from msprobe_builder.merge.ranks.part import StageGraph
-from msprobe_builder.merge.values.agreement import apart, distances, tolerances
+from msprobe_builder.merge.values.agreement import apart, distances, recorded_by_all, tolerances
 from msprobe_builder.operators.questions import is_uninitialised
 
 Int = NDArray[np.int64]
@@ -56,9 +56,10 @@ def stages_apart(
         rows = [int(starts[call.stage][call.node]) for call in (first, *others)]
         ranks = [stages[call.stage].ranks_of(call.node)[0] for call in (first, *others)]
         for place in _compared(tables[0], begin, end):
-            parts = np.array(
-                [table.statistics[:, row + place] for table, row in zip(tables, rows, strict=True)]
-            )
+            own = [(table, row + place) for table, row in zip(tables, rows, strict=True)]
+            stack = np.array([[table.statistics[:, row]] for table, row in own]).swapaxes(1, 2)
+            missing = np.bitwise_or.reduce([table.missing[[row]] for table, row in own])
+            parts = recorded_by_all(stack, missing)[:, :, 0]
             limit = float(tolerance[first.stage][begin + place])
             different = apart(parts, ranks, Disagreement.STAGE, limit)
             if different:
@@ -94,7 +95,9 @@ def _is_alike(
     one, two = (table.value_id[own] for table, own in zip(tables, rows, strict=True))
     if not is_module_or_below and not np.array_equal(one, two):
         return False
-    shown, own = (table.statistics[:, place] for table, place in zip(tables, rows, strict=True))
+    missing = tables[0].missing[rows[0]] | tables[1].missing[rows[1]]
+    stack = np.array([one.statistics[:, at] for one, at in zip(tables, rows, strict=True)])
+    shown, own = recorded_by_all(stack, missing)
     is_given = tables[0].is_tensor[rows[0]] & (tables[0].section[rows[0]] == Section.INPUT)
     return not bool((distances(own, shown)[is_given] > tolerance[is_given]).any())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -30,6 +30,7 @@ class ParallelLayout:
     ``rank_size = tp · cp · dp · pp``; ``order`` lists the dimensions, the first varies fastest.
     The same ranks are numbered a second time for experts, ``rank_size = etp · ep · edp · pp``:
     expert parallelism takes no ranks of its own, it divides the data- and context-parallel ones.
+    ``cuts_batch`` says that ``cp`` counts parts of a batch, not of its sequences.
     """
 
     rank_size: int
@@ -40,6 +41,16 @@ class ParallelLayout:
     ep: int = 1
     etp: int = 1
     order: tuple[str, ...] = tuple(DEFAULT_ORDER.split("-"))
+    cuts_batch: bool = False
+
+    def joined_along_batch(self) -> ParallelLayout:
+        """The same ranks as one replica, those of data parallelism with a part of its batch each.
+
+        For layouts without ``cp`` and ``ep``, which share out tokens as well.
+        """
+        turned = {"dp": "cp", "cp": "dp"}
+        order = tuple(turned.get(name, name) for name in self.order)
+        return replace(self, cp=self.dp, order=order, cuts_batch=True)
 
     @property
     def dp(self) -> int:
@@ -174,7 +185,8 @@ def parse_layout(value: Any, where: str) -> ParallelLayout:
                 "without quotes."
             )
         sizes[key] = size
-    layout = ParallelLayout(**sizes, order=_parse_order(value.get("order"), sizes, where))
+    order = _parse_order(value.get("order"), sizes, where)
+    layout = ParallelLayout(**sizes, order=order, cuts_batch=False)
     model = prod(layout.size(name) for name in _MODEL)
     if layout.rank_size % model:
         raise UsageError(

@@ -16,7 +16,7 @@ class ReplicaSource:
     ``peers`` are other replicas whose tokens went to the same experts, here or on the other side.
     ``holders`` are all replicas, where parts of what is sharded over them are to be put together,
     ``wholes`` the shapes of the parameters on the other side, if that is not cut, ``words`` the
-    sizes of the words that enter it, if its sequences are whole.
+    sizes of the words or whatever else enters it, if its sequences are whole.
     """
 
     layout: ParallelLayout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,15 @@ def distances(own: Float, shown: Float) -> Float:
     away = np.where(np.isnan(away), 1.0, np.minimum(away, 1.0))
     result: Float = away.max(axis=-2)
     return result
+
+
+def recorded_by_all(stack: Float, missing: NDArray[np.integer[Any]]) -> Float:
+    """Statistics of shape (members, 4, n), NaN for all where one member did not record them.
+
+    ``missing`` has by row a bit for each statistic that some member lacks.
+    """
+    lacking = missing >> np.arange(4, dtype=missing.dtype)[:, None] & 1 > 0
+    return np.where(lacking, np.nan, stack)
 
 
 def apart(

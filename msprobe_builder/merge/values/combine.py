@@ -21,7 +21,12 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Factors, Provenance, Shares
 from msprobe_builder.merge.flow.dimensions import Cut
 from msprobe_builder.merge.flow.share import Share, State, because
-from msprobe_builder.merge.values.agreement import apart, distances, tolerances
+from msprobe_builder.merge.values.agreement import (
+    apart,
+    distances,
+    recorded_by_all,
+    tolerances,
+)
 from msprobe_builder.merge.values.blocks import Orders, told_of_orders
 from msprobe_builder.merge.values.data import assemblies, checksums, is_one_file
 
@@ -117,7 +122,8 @@ def combine(
 
     replicas = np.flatnonzero((share == Share.REPLICA) & tensors)
     tolerance = tolerances(epsilons(first.dtype_id, texts))
-    away = distances(stack[:, :, replicas], stack[:1, :, replicas]).max(axis=0)
+    seen = recorded_by_all(stack[:, :, replicas], missing[replicas])
+    away = distances(seen, seen[:1]).max(axis=0)
     drifted = replicas[away > tolerance[replicas]].tolist()
     files = assemblies(tables, states, parts, texts, orders)
     for row in files.keys() & drifted:  # that they differ is known, no need to compare elements
@@ -154,7 +160,7 @@ def combine(
             unknown,
             apart={
                 row: apart(
-                    stack[:, :, row],
+                    recorded_by_all(stack[:, :, [row]], missing[[row]])[:, :, 0],
                     ranks,
                     Disagreement.REPLICA,
                     float(tolerance[row]),
@@ -186,8 +192,8 @@ def _factors(
     differ = (stack != stack[0]).any(axis=0) & (first.section == Section.INPUT)
     found = {}
     for row in np.flatnonzero(differ).tolist():
-        kind = int(first.type_id[row])
-        if not first.is_tensor[row] and (kind < 0 or values[kind] != "float"):
+        kinds = {values[int(table.type_id[row])] for table in tables if table.type_id[row] >= 0}
+        if not first.is_tensor[row] and "float" not in kinds:
             continue
         own = [values[one] if one >= 0 else "None" for one in stack[:, row].tolist()]
         of_value: dict[str, list[int]] = {}

@@ -55,10 +55,10 @@ def numbers_of(
 
     Only of calls behind the last backward pass that make single numbers of tensors, or put such
     numbers together. ``rows`` are those of each rank that all ranks have. Where a rank takes a norm
-    that another lacks, nothing is said of what they reduce: merging leaves that norm out.
+    that another lacks, or did not record it, nothing is said of what they reduce.
     """
     found = [_numbers(side.tree, side.table, texts) for side in sides]
-    is_complete = all(
+    is_complete = not any(_norms_unrecorded(side.tree, side.table) for side in sides) and all(
         one.of is not NumberOf.TENSOR or row in shared
         for own, shared in zip(found, ({*map(int, there)} for there in rows), strict=True)
         for row, one in own.items()
@@ -114,6 +114,14 @@ def _numbers(tree: Tree, table: ParameterTable, texts: Texts) -> dict[int, _Numb
         if _lists(operator) and given:
             lists.add(own)
     return found
+
+
+def _norms_unrecorded(tree: Tree, table: ParameterTable) -> bool:
+    """Whether a norm that is taken behind the last backward pass was not recorded."""
+    norms = [
+        node for node in _final_calls(tree) if _takes_norm(operator_of(tree.parsed[node].stem))
+    ]
+    return bool((table.is_tensor & (table.missing > 0))[np.isin(table.node, norms)].any())
 
 
 def shares_of_norms(

@@ -27,6 +27,7 @@ from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import Fact, Facts, fact, within
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.flow.operators import operator_of_call
 from msprobe_builder.merge.flow.share import because
@@ -46,9 +47,11 @@ def with_common_mean(side: Side, other: Side, texts: Texts) -> Side:
     if other.provenance is not None and other.provenance.slices:
         return side
     summed, node = _own_mean(side, other, texts)
+    if node is not None:
+        side, provenance = _with_losses(side, provenance, summed, node)
     given = None if node is None else _given_back(side, node)
     other_given = None if given is None else _given_back(other, side.tree.names[node or 0])
-    if summed is not None and _works_in_backward(other):
+    if summed is not None and works_in_backward(other):
         return side
     if given is None or other_given is None or not isclose(given, other_given, rel_tol=_SAME):
         return side
@@ -65,7 +68,7 @@ def with_common_mean(side: Side, other: Side, texts: Texts) -> Side:
     statistics[:, rows] /= parts
     recipes = dict(provenance.recipes)
     for row, count in zip(rows, parts.tolist(), strict=True):
-        recipes[row] = _with_reason(recipes.get(row, ()), fact("reason.own_mean", count=count))
+        recipes[row] = with_reason(recipes.get(row, ()), fact("reason.own_mean", count=count))
     return replace(
         side,
         table=replace(table, statistics=statistics),
@@ -78,7 +81,7 @@ def _takes_a_mean(operator: Operator) -> bool:
     return operator.name == "mean" or "own_mean" in operator.traits
 
 
-def _with_reason(recipe: Facts, more: Fact) -> Facts:
+def with_reason(recipe: Facts, more: Fact) -> Facts:
     """A recipe with one more reason for what was done last; what was done before stands behind."""
     codes = [one.code for one in recipe]
     if "recipe.because" in codes:
@@ -89,7 +92,7 @@ def _with_reason(recipe: Facts, more: Fact) -> Facts:
     return (*recipe[:place], because([more]), *recipe[place:])
 
 
-def _works_in_backward(side: Side) -> bool:
+def works_in_backward(side: Side) -> bool:
     """Whether calls stand in the backward pass of a module that are not made anew there."""
     tree = side.tree
     return any(
@@ -171,9 +174,7 @@ def _counted(side: Side, call: int | str, texts: Texts) -> float | None:
             return None
     if table.numel[given[1]] != 1:
         return None
-    handed = {} if side.provenance is None else side.provenance.handed
-    value = float(table.statistics[0, given[1]])
-    return value if np.isfinite(value) else handed.get(int(given[1]))
+    return _common(side, int(given[1]))
 
 
 def _given_back(side: Side, call: int | str) -> float | None:
@@ -189,9 +190,46 @@ def _given_back(side: Side, call: int | str) -> float | None:
     given = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
     if len(given) != 1 or table.numel[given[0]] != 1:
         return None
-    handed = {} if side.provenance is None else side.provenance.handed
-    value = float(table.statistics[0, given[0]])
-    return value if np.isfinite(value) else handed.get(int(given[0]))
+    return _common(side, int(given[0]))
+
+
+def _common(side: Side, row: int) -> float | None:
+    """A single number, if all ranks have it alike."""
+    value = float(side.table.statistics[0, row])
+    singles = {} if side.provenance is None else side.provenance.singles
+    own = {*singles.get(row, ())}
+    return value if np.isfinite(value) else own.pop() if len(own) == 1 else None
+
+
+def _with_losses(
+    side: Side, provenance: Provenance, summed: int | None, node: int
+) -> tuple[Side, Provenance]:
+    """The side with the sum and the mean over the tokens of all ranks, which have equally many.
+
+    Wherever the ranks have the same numbers once more, they were handed on.
+    """
+    table = side.table
+    statistics, missing = table.statistics.copy(), table.missing.copy()
+    recipes, unknown = dict(provenance.recipes), dict(provenance.unknown)
+    for call, whole, code in (
+        (node, np.mean, "recipe.mean_of_ranks"),
+        (summed, np.sum, "recipe.sum_of_ranks"),
+    ):
+        made = [
+            provenance.singles[row]
+            for row in provenance.singles
+            if table.node[row] == call and table.section[row] == Section.OUTPUT
+        ]
+        for row, own in provenance.singles.items():
+            if made and own == made[0] and table.node[row] >= call:
+                value = float(whole(own))
+                statistics[:, row] = value, value, value, abs(value)
+                missing[row] = 0
+                recipes[row] = (fact(code, parts=list(own), whole=value),)
+                unknown.pop(row, None)
+    provenance = replace(provenance, recipes=recipes, unknown=unknown)
+    table = replace(table, statistics=statistics, missing=missing)
+    return replace(side, table=table, provenance=provenance), provenance
 
 
 def _is_summed(table: ParameterTable, rows: NDArray[np.int64], texts: Texts) -> bool:

@@ -14,12 +14,12 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import Fact, Facts
 from msprobe_builder.graph.calls import carries, count_gradients_otherwise, has_own_gradient
 from msprobe_builder.graph.floating import SINGLE, discrete_types, epsilons
+from msprobe_builder.graph.memory import meaningless
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import Part, outermost, put_out_by
 from msprobe_builder.graph.producers import producers, through_wrappers
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.metrics.groups import GroupResults
-from msprobe_builder.metrics.memory import meaningless
 from msprobe_builder.verdict.differences.arguments import Argument, differing_arguments
 from msprobe_builder.verdict.differences.bits import (
     altered_calls,

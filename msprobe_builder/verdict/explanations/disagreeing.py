@@ -91,7 +91,8 @@ def ranks_off(
         same = [one for one in range(first, last) if bench.name_id[one] == table.name_id[row]]
         if any(one in of_ranks for one in same):
             continue
-        theirs = {texts.values[bench.value_id[one]] for one in same if bench.value_id[one] >= 0}
+        values = bench.value_id[same].tolist()
+        theirs = {texts.values[one] if one >= 0 else "None" for one in values}
         given = provenance.factors[row].of_ranks
         if any(value in theirs for value, _ in given):
             off.update(rank for value, ranks in given if value not in theirs for rank in ranks)

@@ -9,20 +9,25 @@ nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part
+from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.merge.flow.parallel_layers import boundary_state, module_class
 from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.arguments import Argument
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import Family, families
-from msprobe_builder.verdict.findings import SUSPICIOUS
+from msprobe_builder.verdict.explanations.certainty import is_given_unknown
+from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding
 
 _FLAGS = frozenset({"True", "False"})
+_AS_MUCH = 4.0  # of an error: extremes of sums stray more than those of their terms
 
 
 def flags_of_layers(flow: Flow) -> dict[int, list[Argument]]:
@@ -99,6 +104,39 @@ def done_otherwise(flow: Flow) -> NDArray[np.bool_]:
         if all(_agrees(flow, one) for one in ways):
             inside |= np.isin(tree.parent, ways) & flow.npu.calls.is_api
     return inside
+
+
+def shares_taken(flow: Flow, provenance: Provenance | None) -> list[int]:
+    """Calls that hand each rank its part of a gradient of which it has its own share, unsummed.
+
+    So the backward pass of gathering does. Where what was gathered was used by each rank for its
+    own heads, as the rotary keys of latent attention are, that is not the gradient of the whole.
+    """
+    if provenance is None or not flow.is_merged:
+        return []
+    table, calls = flow.npu.table, flow.npu.calls
+    gathers = calls.are(questions.one_of("all_gather_region")) & flow.unmatched
+    gathers &= calls.direction == Direction.BACKWARD
+    given = (table.section == Section.INPUT) & gathers[table.node]
+    rows = [row for row in np.flatnonzero(given).tolist() if row in provenance.unknown]
+    return sorted({int(table.node[row]) for row in rows})
+
+
+def follows_from_shares(flow: Flow, finding: Finding, shares: Sequence[int]) -> bool:
+    """Whether a call shows what its module is given in backward since such shares were taken.
+
+    It is given itself what merging could not tell, and is off by no more than its module's input.
+    """
+    is_back = flow.npu.calls.direction[finding.at] == Direction.BACKWARD
+    above = int(flow.npu.tree.parent[finding.at])
+    if finding.side or finding.cause is not Cause.OUTPUT or not is_back or above <= 0:
+        return False
+    if not shares or finding.at < shares[0] or not is_given_unknown(flow, finding):
+        return False
+    table = flow.npu.table
+    given = table.is_tensor & (table.section == Section.INPUT) & (table.node == above)
+    entering = np.nan_to_num(flow.error[given])
+    return bool(len(entering) and entering.max() * _AS_MUCH >= finding.error)
 
 
 def keeps_parameters_together(flow: Flow) -> NDArray[np.bool_]:

@@ -34,7 +34,7 @@ from msprobe_builder.verdict.explanations.certainty import (
     works_on_other_parts,
 )
 from msprobe_builder.verdict.explanations.converging import meets_again
-from msprobe_builder.verdict.explanations.disagreeing import with_own_factors
+from msprobe_builder.verdict.explanations.disagreeing import own_factors, with_own_factors
 from msprobe_builder.verdict.explanations.incomparable import is_given_unknown, resized_inputs
 from msprobe_builder.verdict.explanations.norms_in_half_precision import told_by_norm
 from msprobe_builder.verdict.explanations.own_norms import OwnNorms, is_explained, wrong_numbers
@@ -137,6 +137,7 @@ def accusations(
             result.texts,
             merged=merged,
             same_calls=same_calls,
+            is_unlike=bool(own_factors(flow.npu.table, result.npu.provenance, one.node)),
         )
         for number, one in enumerate(roles.findings)
     ]
@@ -324,19 +325,24 @@ def _strength(
     *,
     merged: bool,
     same_calls: bool,
+    is_unlike: bool,
 ) -> Strength:
-    """Strong only when no noise explains it, and when what came behind has felt it."""
+    """Strong only when no noise explains it, and when what came behind has felt it.
+
+    ``is_unlike``: ranks give the call other factors, such as a scale.
+    """
     if is_left_out(flow, finding) or is_rounded_perhaps(flow, finding):
         return Strength.WEAK
     differs = finding.cause in (*_OF_THE_PROGRAM, Cause.RANK)
     if finding.cause is Cause.RANDOM:
         return Strength.WEAK  # that runs draw otherwise is no fault, but nothing behind can be told
-    differs |= finding.side == 0 and finding.node in flow.arguments
+    differs |= finding.side == 0 and (finding.node in flow.arguments or is_unlike)
     if _times(finding) < (SUSPICIOUS if differs or told_by_norm(flow, finding) else CERTAIN):
         return Strength.WEAK
     # What a merge puts together from the statistics of ranks is no recorded number either.
     is_vague = merged or flow.noise != flow.noise
-    is_vague &= finding.cause is not Cause.RANK  # each rank's own value was recorded
+    # Of ranks that disagree, or are given other factors, each one's own was recorded.
+    is_vague &= finding.cause is not Cause.RANK and not is_unlike
     if is_vague and finding.error < _UNKNOWN_NOISE and (merged or not differs):
         return Strength.WEAK
     if merged and finding.row >= 0 and counts_over_own_parameters(flow, finding.row):

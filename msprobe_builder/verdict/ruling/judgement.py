@@ -33,7 +33,9 @@ from msprobe_builder.verdict.explanations.splitting import (
     done_otherwise,
     explained_flags,
     flags_of_layers,
+    follows_from_shares,
     keeps_parameters_together,
+    shares_taken,
     telling_flags,
 )
 from msprobe_builder.verdict.findings import OF_ONE_SIDE, Cause, Finding, Roles
@@ -116,6 +118,8 @@ def judge_by_rules(result: PairResult) -> Judgement | None:
     norms = own_norms(flow, result.npu.provenance, result.bench.provenance, result.texts)
     otherwise = done_otherwise(flow)
     found = accusations(flow, roles, result, followers, norms, otherwise, more_often, bits)
+    shares = shares_taken(flow, result.npu.provenance)
+    found = [one for one in found if not follows_from_shares(flow, one.finding, shares)]
     parts = updates_of_parts(flow, result.npu.provenance, result.texts)
     if parts is not None:
         found = [one for one in found if not parts.is_of_turn(flow, one.finding)]
@@ -145,6 +149,8 @@ def judge_by_rules(result: PairResult) -> Judgement | None:
     names = result.npu.tree.names
     if explained and conclusion == CLEAN:
         said += (told_of_flags(names, explained),)
+    if shares and conclusion == CLEAN:
+        said += (fact("shares_taken", calls=len(shares), name=names[shares[0]]),)
     if scale is not None and (told := told_of_scale(scale.factor)) not in said:
         said += (told,)
     if flow.reduced and conclusion == CLEAN:

@@ -82,29 +82,72 @@ def test_it_shows_the_worst_nodes_in_full(database: Path) -> None:
         ).fetchall()
         assert frames
         assert all(str(source) in text for (source,) in frames)
-    assert page.tags.count("details") == 7
+    of_worst = text[text.index("Worst nodes") : text.index("What the build noticed")]
+    assert of_worst.count("Call stack (") == 7
 
 
 def test_it_begins_with_the_verdict_and_names_the_wrong_scale(database: Path) -> None:
     page = report(database)
     text = "\n".join(page.text)
-    lead = text[: text.index("What was compared")]
+    lead, rest = text.split("The suspects and their tensors", 1)
     with closing(sqlite3.connect(database)) as connection:
-        [(sentence,)] = worded(
-            connection.execute("SELECT sentence FROM verdict WHERE step IS NULL")
-        )
         metrics = [row[1] for row in connection.execute("PRAGMA table_info(comparison)")]
         keys = [key for (key,) in connection.execute("SELECT key FROM meta")]
         reasons = [name for (name,) in connection.execute("SELECT name FROM unmatched_reason")]
-    assert lead.index("Verdict") < lead.index(sentence) < lead.index("argument\n")
-    # The argument that differs, with both values, and the tensor that it makes wrong.
-    assert "input.1\n0.375\n0.25" in lead
+    asked = ["Verdict", "Where", "What", "Sure", "Follows", "Next", "Tensors of"]
+    places = [lead.index(f"\n{one}") for one in asked]
+    assert places == sorted(places)
+    # The argument that differs, with both values, the line, and the tensor that it makes wrong.
+    assert "0.375 → 0.25" in lead
+    assert "modeling_llama.py:193\nattn_weights = " in lead
     assert "Tensor.__mul__.19.forward" in lead
     assert "output.0" in lead
+    assert "50 %" in lead
+    assert "input.1\n0.375\n0.25" in rest
     assert {"svg", "rect"} <= set(page.tags)
     assert "have a counterpart (100.0 %)" in text
     raw = {name for name in (*metrics, *keys, *reasons) if "_" in name}
     assert not raw & set(page.text)
+
+
+def test_it_is_titled_by_the_runs_and_tells_no_path_of_this_machine(
+    dumps: Path, tmp_path: Path
+) -> None:
+    runs = ("llama_statistics_wrong_attention_scale", "llama_statistics")
+    sides = [str(dumps / name / "step0" / "rank") for name in runs]
+    names = ["--names", "NPU", "GPU"]
+    assert main([*sides, "-o", str(tmp_path), "--output-name", "x.vis.db", "--quiet", *names]) == 0
+    page = report(tmp_path / "x.vis.db")
+    text = "\n".join(page.text)
+    titles = [one for one in page.text if one.strip()][:2]
+    assert titles == ["NPU against GPU", "NPU against GPU"]
+    assert str(dumps) not in text
+    assert "msprobe-operators check llama_statistics_wrong_attention_scale/" in text
+    with closing(sqlite3.connect(tmp_path / "x.vis.db")) as connection:
+        files = connection.execute(
+            "SELECT DISTINCT value FROM frame JOIN text ON text_id = file_id"
+        ).fetchall()
+    assert len(files) > 3
+    assert not [path for (path,) in files if path.startswith("/") and path in text]
+
+
+def test_where_elements_differ_is_a_picture(database: Path) -> None:
+    slices = bytes([255] * 4 + [0] * 12 + [0] * 8 + [128] * 8)
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("UPDATE comparison SET slices = ?", (slices,))
+        connection.commit()
+    page = report(database)
+    opacities = [value for name, value in page.attributes if name == "fill-opacity"]
+    assert opacities == ["0.71"] * (4 * 8)
+
+
+def test_all_but_the_first_screen_is_folded(database: Path) -> None:
+    page = report(database)
+    assert ("open", None) not in page.attributes
+    before = page.tags[: page.tags.index("details")]
+    assert before.count("h1") == 1
+    assert {"svg", "dl", "table"} <= set(before)
+    assert before.count("tr") <= 4  # titles and three tensors
 
 
 def test_it_tells_the_verdict_of_each_place_and_what_to_record_next(database: Path) -> None:
@@ -126,7 +169,7 @@ def test_its_own_words_are_in_the_language_spoken(database: Path) -> None:
         if code.startswith(of_reports) and "{" not in english[code] and code != "head.error"
     }
     assert not {english[code] for code in fixed if english[code] != chinese[code]} & texts
-    assert {"比较对象", "构建时的发现", "节点数", "结论：有故障", "严重", "强"} <= texts
+    assert {"比较对象", "构建时的发现", "节点数", "结论：有故障", "严重", "位置"} <= texts
 
 
 def test_without_a_verdict_it_begins_with_the_first_wrong_node(database: Path) -> None:
@@ -140,7 +183,7 @@ def test_without_a_verdict_it_begins_with_the_first_wrong_node(database: Path) -
             " ORDER BY step, rank, seq LIMIT 1"
         ).fetchone()[0]
     text = "\n".join(report(database).text)
-    assert first in text[text.index("The first wrong node") : text.index("What was compared")]
+    assert first in text[: text.index("The suspects and their tensors")]
 
 
 def test_nothing_runs_and_nothing_is_loaded(database: Path) -> None:
@@ -163,9 +206,11 @@ def test_nothing_runs_and_nothing_is_loaded(database: Path) -> None:
         connection.commit()
     page = report(database)
     allowed = "html head meta title style body h1 h2 div table thead tbody tr th td details summary"
-    assert set(page.tags) <= {*allowed.split(), *"p code pre span b svg rect text".split()}
+    inside = "p code pre span b svg rect text section dl dt dd"
+    assert set(page.tags) <= {*allowed.split(), *inside.split()}
     names = {name for name, _ in page.attributes}
     drawn = "viewbox role aria-label x y rx width height fill stroke stroke-width text-anchor"
+    drawn += " fill-opacity"
     known = {"lang", "charset", "name", "content", "http-equiv", "class", "style"}
     assert names <= known | set(drawn.split())
     fills = {value for name, value in page.attributes if name == "fill"}

@@ -236,7 +236,7 @@ _CASES = [
          f" First: step 7, rank any: {NAME}", 0,
          write("matches.json", json.dumps(
              {"version": 1, "matches": [{"npu": NAME, "bench": NAME, "step": 7}]})), MATCHES),
-    Case("bench nodes without a partner", "Alone     3 bench nodes have no partner", 0,
+    Case("bench nodes without a partner", "Alone     3 nodes of bench have no partner", 0,
          both(write("bench/construct.json", json.dumps({NAME: None, "Torch.add.0.forward": None}))),
          ("--exact",)),
     Case("everybody may look", "with --bind_all from other machines; whoever reaches the port",

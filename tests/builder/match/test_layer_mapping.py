@@ -104,10 +104,13 @@ def test_packages_stay_apart_within_one_framework(mapping: Path) -> None:
 def test_unused_rules_are_reported_with_line_and_cause(mapping: Path) -> None:
     rules = "Net:\n  fc: fc\n  gone: away\n\nNett:\n  fc: dense\n"
     assert found(mapped(mapping, rules, chain("net"), chain("net"))) == [
-        ("mapping_rule_unused", "line 3: no module of class 'Net' has 'gone' below it in npu."),
         (
             "mapping_rule_unused",
-            "line 6: npu has no module of class 'Nett' (the nearest is 'Net').",
+            "line 3: no module of class 'Net' has 'gone' below it on the debug side.",
+        ),
+        (
+            "mapping_rule_unused",
+            "line 6: the debug side has no module of class 'Nett' (the nearest is 'Net').",
         ),
     ]
 
@@ -116,7 +119,7 @@ def test_rules_that_lead_nowhere_are_reported(mapping: Path) -> None:
     result = mapped(mapping, "Net:\n  fc: dense\n", chain("net"), chain("net"))
     [(code, message)] = found(result)
     assert code == "mapping_rule_without_target"
-    assert message == "line 2: it leads to 'net.dense', which bench does not have."
+    assert message == "line 2: it leads to 'net.dense', which the reference does not have."
 
 
 def test_two_layers_on_one_are_reported_and_matched_once(mapping: Path) -> None:
@@ -142,7 +145,7 @@ def test_rules_for_the_other_direction_are_recognised(mapping: Path) -> None:
     result = mapped(mapping, "Model:\n  dense: fc\n", chain("net"), chain("model", "dense"))
     [one] = result.diagnostics
     assert one.code == "mapping_reversed"
-    assert "1 would fit bench to npu" in one.message
+    assert "1 would fit reference to debug" in one.message
 
 
 def test_rules_of_which_some_fit_either_way_are_recognised_as_well(mapping: Path) -> None:
@@ -154,7 +157,7 @@ def test_rules_of_which_some_fit_either_way_are_recognised_as_well(mapping: Path
     rules = "Net:\n  a: a\n  dense: fc\n  out: proj\n"
     [one] = mapped(mapping, rules, npu, bench).diagnostics
     assert one.code == "mapping_reversed"
-    assert "2 of its 3 rules do not fit npu to bench, and all of them would" in one.message
+    assert "2 of its 3 rules do not fit debug to reference, and all of them would" in one.message
     assert not mapped(mapping, "Net:\n  a: a\n  fc: dense\n  proj: out\n", npu, bench).diagnostics
 
 

@@ -116,7 +116,7 @@ def test_layer_mapping_with_a_file(dumps: Path, tmp_path: Path) -> None:
 
     [reversed_] = match(bench, npu, options).diagnostics
     assert reversed_.code == "mapping_reversed"
-    assert "4 would fit bench to npu" in reversed_.message
+    assert "4 would fit reference to debug" in reversed_.message
 
 
 @pytest.mark.parametrize("options", [BuildOptions(), BuildOptions(layer_mapping=True)])

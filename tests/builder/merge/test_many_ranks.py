@@ -73,4 +73,4 @@ def test_progress_names_the_stage_that_is_read(dumps: Path, tmp_path: Path) -> N
         check=True,
     )
     stages = [line.partition("] ")[2] for line in done.stderr.splitlines()]
-    assert stages == ["read npu stage 1 of 2", "read npu stage 2 of 2", "store", "gather"]
+    assert stages == ["read debug stage 1 of 2", "read debug stage 2 of 2", "store", "gather"]

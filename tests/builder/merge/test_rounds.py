@@ -14,7 +14,7 @@ from msprobe_builder.dump.source import InMemoryDump
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.operators import is_between_peers
 from msprobe_builder.merge.join.layers import number_layers
-from msprobe_builder.merge.join.micro_batches import FINAL, Round, sort_top
+from msprobe_builder.merge.join.micro_batches import FINAL, Round, passes_of, sort_top
 from msprobe_builder.pipeline.compare import read_rank
 
 
@@ -110,7 +110,7 @@ def check(passes: Sequence[Pass], chunks: int, *, is_first: bool, is_last: bool)
     for _ in range(3):
         stage.api("Tensor.norm", None)
     tree = stage.tree()
-    top = sort_top(tree, 0, number_layers([tree], chunks))
+    top = sort_top(tree, 0, number_layers([tree], chunks), *passes_of([tree]))
     found: dict[str, Pass | None] = {}
     for (own_round, piece), nodes in top.calls.items():
         is_final = own_round.micro_batch == FINAL
@@ -176,7 +176,7 @@ def test_without_backward_nothing_is_final(count: int) -> None:
     for m in range(count):
         stage.run(Pass(0, 0, m), is_first=True, is_last=True)
     tree = stage.tree()
-    top = sort_top(tree, 0, number_layers([tree], 1))
+    top = sort_top(tree, 0, number_layers([tree], 1), *passes_of([tree]))
     assert [own_round for own_round, _ in top.calls] == [Round(m, 0) for m in range(count)]
 
 
@@ -184,5 +184,5 @@ def test_without_modules_all_is_final() -> None:
     stage = Stage()
     stage.api("Tensor.norm", None)
     tree = stage.tree()
-    top = sort_top(tree, 3, number_layers([tree], 1))
+    top = sort_top(tree, 3, number_layers([tree], 1), *passes_of([tree]))
     assert [(own_round, piece) for own_round, piece in top.calls] == [((FINAL, 0), (0, 3))]

@@ -7,7 +7,7 @@ import pytest
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.source import InMemoryDump
 from msprobe_builder.graph.side import Side
-from msprobe_builder.merge.flow.context import sequence_length
+from msprobe_builder.merge.flow.context import slicing
 from msprobe_builder.merge.flow.landmarks import is_over_group
 from msprobe_builder.merge.ranks.layout import parse_layout, replicas
 from msprobe_builder.merge.ranks.rank_tables import RankTables
@@ -25,12 +25,15 @@ from msprobe_builder.pipeline.two_splits import told_by_each_other
         ((8, 3), (32, 3), 3),  # another batch: nothing is told
         ((8, 8), (16, 16), 8),
         ((), (16, 3), None),
+        ((3, 8, 4, 4), (6, 8, 4, 4), 3),  # pictures
+        ((3, 8, 4, 4), (), None),
     ],
 )
-def test_which_size_of_words_is_the_sequence(
+def test_which_size_of_what_enters_is_of_the_part(
     own: tuple[int, ...], whole: tuple[int, ...], length: int | None
 ) -> None:
-    assert sequence_length(own, whole, 2) == length
+    found = slicing(own, whole, 2)
+    assert (found and found.length) == length
 
 
 def _source(tp: int, class_name: str, shape: list[int]) -> ReplicaSource:

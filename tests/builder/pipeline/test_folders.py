@@ -65,7 +65,7 @@ def build(*words: str) -> tuple[str, str]:
 def test_two_folders_are_compared_wherever_the_dump_lies(debug: str, reference: str) -> None:
     said, kind = build(debug, reference)
     assert kind == "compare"
-    assert re.search(rf"Verdict +fault\. .*{re.escape(SUSPECT)}", said)
+    assert re.search(rf"Verdict +fault, .*\nWhere .*{re.escape(SUSPECT)}", said)
 
 
 def test_the_first_folder_is_the_run_under_debug() -> None:
@@ -94,7 +94,7 @@ def test_ranks_steps_and_processes_inside_are_understood(name: str) -> None:
     assert dump_below(Path("new")) == Path("new")
     assert dump_below(Path("below")) == Path("below/a/b")
     said, _ = build("new", "below")
-    assert "Matched   2 (100.0 % of npu, 100.0 % of bench)" in said
+    assert "Matched   2 (100.0 % of new, 100.0 % of b)" in said
 
 
 def test_operators_are_printed_only_when_asked_for() -> None:

@@ -70,7 +70,14 @@ def wait_for(process: subprocess.Popen[str], word: str) -> str:
 
 
 # The stages of one job in this process, of jobs in other processes, and of the last step.
-MOMENTS = [(1, "read bench"), (1, "match"), (1, "store"), (1, "rank 1"), (2, "rank"), (2, "gather")]
+MOMENTS = [
+    (1, "read reference"),
+    (1, "match"),
+    (1, "store"),
+    (1, "rank 1"),
+    (2, "rank"),
+    (2, "gather"),
+]
 TYPICAL = [(1, "store"), (2, "rank")]
 
 
@@ -128,7 +135,7 @@ def test_a_folder_that_is_removed_meanwhile_is_told_in_a_sentence(
 ) -> None:
     output = tmp_path / "out"
     with start(slow_config, output, 1) as process:
-        wait_for(process, "read npu")
+        wait_for(process, "read debug")
         shutil.rmtree(output)
         _, said = process.communicate()
     assert process.returncode == 1

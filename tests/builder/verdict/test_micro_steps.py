@@ -90,7 +90,7 @@ def test_a_loss_divided_by_the_micro_steps_is_no_fault(tmp_path: Path, multiplie
     bench = trained(tmp_path / "bench", 2, 2, multiplies=multiplies)
     conclusion, text = sentence(tmp_path, npu, bench)
     assert conclusion == "undecided"
-    assert "This run makes 1 micro-step, the reference 2." in text
+    assert "The debug run makes 1 micro-step, the reference 2." in text
 
 
 def test_a_loss_divided_the_wrong_way_is_a_fault(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_the_scale_of_the_attention_is_found_in_a_real_run(
     assert answer["suspects"][0]["strength"] == "strong"
     assert main(["verdict", str(demo_database), "--fail-on-suspect"]) == 4
     said = capsys.readouterr().out
-    assert said.startswith("Verdict   fault.")
+    assert said.startswith("Verdict   fault, ")
     assert "modeling_llama.py:193" in said
     assert main(["verdict", str(demo_database)]) == 0
 

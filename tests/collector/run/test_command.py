@@ -168,6 +168,8 @@ SAID: list[tuple[Sequence[str], int, str]] = [
     (("--config", "none.json", "--", "a"), 2, "none.json cannot be read"),
     (("--plan", "none.json", "--", "a"), 2, "none.json cannot be read"),
     (("--plan", "none.json", "--steps", "1", "--", "a"), 2, "--plan says what to record"),
+    (("--watch", "none", "--", "a"), 2, "none holds no step*/rank*/dump.json to compare with."),
+    (("--compare-compiled", "--", sys.executable, "-c", "import torch"), 0, "Nothing was compiled"),
     (("--", "no_such_program"), 127, "no_such_program was not found."),
     (("--", "."), 127, ". may not be run."),
     (("--", sys.executable, "-c", "1"), 0, "imported no torch that could be seen"),
@@ -186,7 +188,14 @@ SAID: list[tuple[Sequence[str], int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("words", "status", "sentence"), SAID, ids=lambda one: str(one)[:40])
+def named(words: Sequence[str]) -> str:
+    """The same wherever Python lies."""
+    return " ".join("python" if word == sys.executable else word for word in words)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"), SAID, ids=[named(words) for words, _, _ in SAID]
+)
 def test_what_cannot_be_is_said(
     words: Sequence[str],
     status: int,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tests.faults.splits import native
+from tests.faults.splits import native, pipelines
 from tests.faults.splits.planting import (
     at,
     based,
@@ -44,6 +44,11 @@ class Fault(NamedTuple):
 
 
 MIX, FEED = "0:blocks.1.mix", "0:blocks.1.feed"
+# A step that the second rank runs, by split.
+_PIPED = {
+    **dict.fromkeys(("pipe_1f1b", "pipe_interleaved", "pipe_zero_bubble"), 6),
+    **dict.fromkeys(("pipe_v", "pipe_dual_v"), 4),
+}
 FAULTS = [
     # experts
     Fault(
@@ -348,5 +353,55 @@ FAULTS = [
         at(f"{MIX}.out.weight", 3, drifted),
         ("blocks.1.mix.out",),
         (3,),
+    ),
+    # replicas against one that takes in all their batches
+    Fault(
+        "epsilon of one replica",
+        "dp2_one",
+        at("0:blocks.2.before", 1, other_epsilon),
+        ("blocks.2.before",),
+        (1,),
+    ),
+    Fault(
+        "weight of one replica",
+        "dp2_one",
+        at(f"{FEED}.down.weight", 1, scaled(1.05)),
+        ("blocks.1.feed.down",),
+        (1,),
+    ),
+    Fault(
+        "epsilon of one replica",
+        "dp4_one",
+        at("0:blocks.1.after", 2, other_epsilon),
+        ("blocks.1.after",),
+        (2,),
+    ),
+    Fault(
+        "stale weight of one replica",
+        "dp4_one",
+        at(f"{MIX}.out.weight", 3, drifted),
+        ("blocks.1.mix.out",),
+        (3,),
+    ),
+    # what torch's schedules run
+    *(
+        fault
+        for split, step in _PIPED.items()
+        for fault in (
+            Fault(
+                "weight of a stage",
+                split,
+                pipelines.scaled(1, f"steps.{step}.gate.w1.weight", 1.03),
+                (f"steps.{step}.gate.w1",),
+                (1,),
+            ),
+            Fault(
+                "epsilon of a stage",
+                split,
+                pipelines.other_epsilon(1, f"steps.{step}.two"),
+                (f"steps.{step}.two",),
+                (1,),
+            ),
+        )
     ),
 ]

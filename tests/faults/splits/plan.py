@@ -40,6 +40,7 @@ class Plan(NamedTuple):
     is_half: bool = False
     steps: int = 1
     micro_batches: int = 2
+    joined: int = 1  # batches of so many replicas are one
 
     @property
     def world(self) -> int:

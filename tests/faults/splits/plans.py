@@ -22,6 +22,16 @@ def _way(whole: Plan | None = None, **sizes: object) -> Way:
     return Way(plan, whole or reference)
 
 
+def _joined(**sizes: object) -> Way:
+    """Replicas, and a single one that takes in all their batches as one."""
+    plan = Plan(**sizes, micro_batches=1)  # type: ignore[arg-type]
+    return Way(plan, plan._replace(dp=1, tp=1, joined=plan.dp))
+
+
+def _piped(schedule: str, **sizes: int) -> Way:
+    return Way(Plan(**sizes), Plan(), f"Schedule{schedule}")  # type: ignore[arg-type]
+
+
 def _native(name: str, **sizes: int) -> Way:
     return Way(Plan(**sizes), Plan(dp=sizes.get("dp", 1)), name)  # type: ignore[arg-type]
 
@@ -61,5 +71,13 @@ WAYS = {
     "dtensor_tp2sp": _native("dtensor_sequence", tp=2),
     "fsdp_dp2": _native("fsdp", dp=2),
     "fsdp_tp2dp2": _native("fsdp_tp", tp=2, dp=2),
+    "dp2_one": _joined(dp=2, optimizer="sgd"),
+    "dp4_one": _joined(dp=4, style="own"),
+    "dp2_tp2_one": _joined(tp=2, dp=2),
+    "pipe_1f1b": _piped("1F1B", pp=2),
+    "pipe_interleaved": _piped("Interleaved1F1B", pp=2, vpp=2),
+    "pipe_zero_bubble": _piped("InterleavedZeroBubble", pp=2, vpp=2),
+    "pipe_v": _piped("ZBVZeroBubble", pp=2, vpp=2),
+    "pipe_dual_v": _piped("DualPipeV", pp=2, vpp=2),
     "half_tp2": _way(tp=2, is_half=True),
 }

@@ -23,7 +23,7 @@ from msprobe_builder.database.read.verdict import Verdict, read_verdict
 from msprobe_builder.merge.detect import AutoLayout
 from msprobe_builder.merge.ranks.layout import parse_layout
 from tests.collector.processes import run_in
-from tests.faults.splits import native
+from tests.faults.splits import native, pipelines
 from tests.faults.splits.faults import FAULTS, Fault
 from tests.faults.splits.plans import WAYS
 from tests.faults.splits.training import train
@@ -35,16 +35,22 @@ def work(rank: int, folder: str, name: str, faults: list[str]) -> None:
         plant = next((one.plant for one in FAULTS if (one.name, one.split) == (fault, name)), None)
         path = Path(folder) / name / fault
         if WAYS[name].native:
-            native.train(rank, str(path), WAYS[name].native, "statistics", plant)
+            _module(name).train(rank, str(path), WAYS[name].native, "statistics", plant)
         else:
             train(rank, str(path), WAYS[name].plan, plant)
+
+
+def _module(name: str) -> Any:
+    """Who trains what PyTorch splits: by schedules, or by placements."""
+    return pipelines if WAYS[name].native.startswith("Schedule") else native
 
 
 def work_whole(rank: int, folder: str, name: str) -> None:
     """Record the run that a split must equal."""
     path = str(Path(folder) / name / "whole")
     if WAYS[name].native:
-        native.train(rank, path, "one", "statistics", None)
+        whole = "chunked_one" if WAYS[name].plan.vpp > 1 else "one"
+        _module(name).train(rank, path, whole, "statistics", None)
     else:
         train(rank, path, WAYS[name].whole, None)
 

@@ -71,9 +71,15 @@ class Training:
             parameter.grad = None
 
     def _batch(self, number: int) -> tuple[Tensor, Tensor]:
-        seed = 100 + number * self.plan.dp + self.ranks.at["dp"]
-        generator = torch.Generator().manual_seed(seed)
-        words = torch.randint(0, WORDS, (BATCH, LENGTH + 1), generator=generator)
+        plan = self.plan
+        first = 100 + (number * plan.dp + self.ranks.at["dp"]) * plan.joined
+        parts = [
+            torch.randint(
+                0, WORDS, (BATCH, LENGTH + 1), generator=torch.Generator().manual_seed(seed)
+            )
+            for seed in range(first, first + plan.joined)
+        ]
+        words = torch.cat(parts)
         words, wanted = words[:, :-1], words[:, 1:]
         return self.ranks.cut(words, 1, "cp"), self.ranks.cut(wanted, 1, "cp")
 

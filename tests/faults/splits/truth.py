@@ -13,8 +13,7 @@ from pathlib import Path
 from merge_causes import Finding, spread_cause
 from merge_truth import Agreement, cause_lines, compare_dumps, table_lines
 from msprobe_builder.merge.ranks.layout import parse_layout
-from tests.faults.splits.plan import Plan
-from tests.faults.splits.plans import WAYS
+from tests.faults.splits.plans import WAYS, Way
 from tests.faults.splits.score import record
 
 _TALK = tuple(f"Torch.{one}" for one in "Enter Leave Whole Lent Exchange Turn".split())
@@ -27,14 +26,20 @@ _AROUND = (
     *"Tensor.detach Torch.chunk Tensor.__setitem__".split(),
     *"Torch.fsdp_chunk_cat Distributed.reduce_scatter_single".split(),
 )
+_OF_STAGES = ("Tensor.detach", "Tensor.detach_", "Torch.cat", "Tensor.view_as")
 _IS_LATE = re.compile(r"(alike on|shards of) ranks [\d, ]+(along dimension \d+)?;")
 _EMBEDDINGS = ("Words", "VocabParallelEmbedding")
 _POSITIONS = ("Torch.arange", "Tensor.__getitem__", "Tensor.__add__", "Tensor.__gt__")
 
 
-def cause(finding: Finding, plan: Plan) -> str | None:
+def cause(finding: Finding, way: Way) -> str | None:
     """Why a merge differs from its truth, None if it should not."""
+    plan = way.plan
     operator = finding.call.rsplit(".", 2)[0]
+    if way.whole.joined > 1 and operator in ("Torch.randint", "Torch.cat"):
+        return "one rank draws what the others draw each for themselves"
+    if way.native.startswith("Schedule"):
+        return _of_schedule(finding, operator)
     below = finding.place.rpartition(".forward")[0] or finding.place.rpartition(".backward")[0]
     layer = below.rpartition(".")[2]
     if finding.kind == "extra" and operator in (*_TALK, *_AROUND):
@@ -73,11 +78,29 @@ def cause(finding: Finding, plan: Plan) -> str | None:
     return spread_cause(finding)
 
 
+def _of_schedule(finding: Finding, operator: str) -> str | None:
+    """What torch's schedules do besides, and what a single rank does instead."""
+    if operator in ("Tensor.div_", "Tensor.__truediv__"):
+        return "a schedule averages gradients in the end, a single rank divides its loss"
+    if operator in ("Tensor.chunk", "Torch.tensor_split"):
+        return "a schedule cuts the batch itself"
+    if operator in _OF_STAGES:
+        return "communication between the ranks"
+    is_put_off = "parameters_grad" in finding.call or operator == "Tensor.__iadd__"
+    if is_put_off and finding.kind in ("missing", "extra"):
+        return "a schedule puts gradients of weights off"
+    if finding.kind == "missing tensor" and finding.call.endswith(".backward"):
+        return "a schedule puts gradients of weights off"
+    return spread_cause(finding)
+
+
 def compared(folder: Path, name: str) -> list[Agreement]:
     way = WAYS[name]
     npu, bench = (folder / name / one / "dump" / "step0" for one in ("right", "whole"))
-    layouts = parse_layout(way.plan.layout, name), parse_layout(way.whole.layout, name)
-    return compare_dumps(npu, bench, *layouts)
+    layout, whole = parse_layout(way.plan.layout, name), parse_layout(way.whole.layout, name)
+    if way.whole.joined > 1:
+        layout = layout.joined_along_batch()
+    return compare_dumps(npu, bench, layout, whole)
 
 
 def main(folder: Path, names: list[str]) -> None:
@@ -88,7 +111,7 @@ def main(folder: Path, names: list[str]) -> None:
         record(folder, name)
         found[name] = compared(folder, name)
         for one in found[name]:
-            why |= {id(item): cause(item, WAYS[name].plan) for item in one.findings}
+            why |= {id(item): cause(item, WAYS[name]) for item in one.findings}
 
     def known(finding: Finding) -> str | None:
         return why[id(finding)]

@@ -19,13 +19,13 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.producers import producers
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.metrics.tolerance import FIRST_OPERANDS, unread_operands
 from msprobe_builder.operators import questions
 from msprobe_builder.operators.table import overwrites
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
+FIRST_OPERANDS = ("input.0", "input.input", "input.self")
 # Where communication writes to, if not to the first argument.
 _KEYWORDS = ("tensor_list", "output", "output_tensor", "output_tensor_list", "gather_list")
 
@@ -46,6 +46,19 @@ def unwritten(tree: Tree, table: ParameterTable) -> Bool:
         return np.zeros(len(table), dtype=bool)  # spares looking for where tensors came from
     part = Part(tree, table)
     return _unwritten(part, _views(part), producers(tree, part.calls, table))
+
+
+def unread_operands(tree: Tree, table: ParameterTable, texts: Texts) -> Bool:
+    """The tensors that products are to be added to with ``beta`` 0."""
+    names = np.array([text in FIRST_OPERANDS for text in texts.values] + [False])
+    zeros = np.array([text in ("0", "0.0", "-0.0", "False") for text in texts.values] + [False])
+    betas = np.array([text == "input.beta" for text in texts.values] + [False])
+    adds_nothing = np.zeros(len(tree), dtype=bool)
+    adds_nothing[table.node[betas[table.name_id] & zeros[table.value_id]]] = True
+    if adds_nothing.any():  # hardly ever
+        adds_nothing &= tree.calls.are(lambda one: "adds_product" in one.traits)
+    is_input = table.section == Section.INPUT
+    return np.asarray(is_input & names[table.name_id] & adds_nothing[table.node])
 
 
 def _views(part: Part) -> Bool:

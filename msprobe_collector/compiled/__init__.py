@@ -1,0 +1,1 @@
+"""Look into compiled regions: call by call, or held against the same graph without a compiler."""

@@ -1,0 +1,125 @@
+"""``TrainerMon``: the monitor as scripts of msprobe call it, with their configuration file."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from msprobe_collector.config.monitor import RULES, MonitorSettings
+from msprobe_collector.config.selector import expand_selector
+from msprobe_collector.config.settings import MONITOR, Config, read_file, switched_on
+from msprobe_collector.config.switch import Switch
+from msprobe_collector.errors import CollectorError
+from msprobe_collector.monitor.monitor import Monitor
+from msprobe_collector.report import speak_up
+
+_log = logging.getLogger("msprobe_collector")
+_OUTPUT = "MONITOR_OUTPUT_DIR"
+_DYNAMIC = "DYNAMIC_MONITOR"
+_FOLDER = "monitor_output"
+# What each switch of theirs records here.
+_KINDS = {
+    "param_distribution": ("weight",),
+    "xy_distribution": ("activation",),
+    "wg_distribution": ("local_gradient", "gradient"),
+    "mv_distribution": ("optimizer_state",),
+    "ur_distribution": ("optimizer_state", "learning_rate"),
+    "cc_distribution": ("communication",),
+}
+_FORMATS = {"tensorboard": "tensorboard", "csv": "csv", "api": "csv"}
+_UNSEEN = ("all_xy", "forward_only", "backward_only", "print_struct", "ops", "eps", "ndigits")
+
+
+class TrainerMon:
+    """Follows one training; ``set_monitor`` begins."""
+
+    def __init__(
+        self,
+        config_file_path: str | Path,
+        process_group: object = None,  # noqa: ARG002 - of their collectives, none are needed here
+        params_have_main_grad: bool = True,  # noqa: ARG002 - it is found out
+    ) -> None:
+        """Read a configuration file of theirs; CollectorError when a value is wrong."""
+        speak_up()
+        path = Path(config_file_path)
+        content = read_file(path)
+        folder = Path(os.environ.get(_OUTPUT) or _FOLDER).absolute()
+        self._config = Config(
+            dump_path=folder,
+            task=MONITOR,
+            rank=expand_selector(content.get("module_ranks"), "module_ranks"),
+            monitor=settings_of(content),
+        )
+        self._switch: Switch | None = None
+        if os.environ.get(_DYNAMIC) == "True":
+            is_on = bool(switched_on(content, "dynamic_on"))
+            self._switch = Switch(path, is_on, "dynamic_on")
+        self._monitor: Monitor | None = None
+
+    def set_monitor(
+        self,
+        model: nn.Module | Sequence[nn.Module],
+        optimizer: object = None,  # noqa: ARG002 - those of the process are seen
+        grad_acc_steps: int = 1,  # noqa: ARG002 - a step is a call of the optimizer
+        tp_group: object = None,  # noqa: ARG002
+        dp_group: object = None,  # noqa: ARG002
+        start_iteration: int = 0,
+    ) -> None:
+        """Begin to follow a model; steps are numbered from ``start_iteration``."""
+        if self._monitor is None:
+            self._monitor = Monitor(self._config, self._switch)
+        self._monitor.first_step = start_iteration
+        self._monitor.monitor(model)
+
+    def monitor_gnorm_with_ad(self, model: Any, *rest: Any, **more: Any) -> None:
+        """The older name of :meth:`set_monitor`, whose other arguments had another order."""
+        started = more.get("start_iteration", rest[4] if len(rest) > 4 else 0)
+        self.set_monitor(model, start_iteration=started)
+
+    def stop(self) -> None:
+        """Finish the files and leave nothing installed."""
+        if self._monitor is not None:
+            self._monitor.stop()
+
+
+def settings_of(content: Mapping[str, Any]) -> MonitorSettings:
+    """What a configuration of theirs records; keys without an effect are named."""
+    targets = content.get("targets") or {}
+    if not isinstance(targets, Mapping):
+        raise CollectorError(f"targets is {targets!r}; write an object of names of modules.")
+    names = [name for name in targets if name] or [""]
+    patterns = tuple(dict.fromkeys(f"{name}*" for name in names))
+    record: dict[str, tuple[str, ...]] = {}
+    for key, kinds in _KINDS.items():
+        asked = content.get(key)
+        is_on = asked.get("enable") if isinstance(asked, Mapping) else asked
+        if is_on:
+            record |= {kind: ("*",) if kind == "communication" else patterns for kind in kinds}
+    if not record:
+        raise CollectorError(f"Nothing is monitored: set one of {', '.join(_KINDS)}.")
+    for key in _UNSEEN:
+        if content.get(key):
+            _log.info("%s in the monitor's configuration has no effect here.", key)
+    kind = content.get("format", "csv")
+    if kind not in _FORMATS:
+        raise CollectorError(f"format is {kind!r}; choose one of {', '.join(_FORMATS)}.")
+    return MonitorSettings(
+        record,
+        every=_count(content, "step_interval", 1),
+        formats=(_FORMATS[kind],),
+        alerts=dict(RULES) if content.get("alert") else {},
+        first_step=_count(content, "start_step", 0),
+        steps=_count(content, "collect_times", 1) if "collect_times" in content else None,
+    )
+
+
+def _count(content: Mapping[str, Any], key: str, least: int) -> int:
+    value = content.get(key, least)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise CollectorError(f"{key} is {value!r}; write a whole number from {least} on.")
+    return value

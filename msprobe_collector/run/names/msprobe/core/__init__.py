@@ -1,0 +1,1 @@
+"""Where msprobe keeps what is of no framework."""

@@ -1,0 +1,25 @@
+"""The names of ``msprobe.pytorch``."""
+
+from msprobe_collector.compat import (
+    ConfigChecker,
+    PrecisionDebugger,
+    SingleSave,
+    TrainerMon,
+    compare,
+    compare_distributed,
+    module_dump,
+    module_dump_end,
+    seed_all,
+)
+
+__all__ = [
+    "ConfigChecker",
+    "PrecisionDebugger",
+    "SingleSave",
+    "TrainerMon",
+    "compare",
+    "compare_distributed",
+    "module_dump",
+    "module_dump_end",
+    "seed_all",
+]

@@ -1,0 +1,1 @@
+"""Compare each call with a recorded run while the training runs."""

@@ -1,0 +1,119 @@
+"""By how much two records of one call differ, in units of what rounding explains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from msprobe_builder.sketch.definition import FLAT
+from msprobe_builder.sketch.layout import NO_ROW
+from msprobe_builder.sketch.rounding import share_of_rounding
+from msprobe_collector.watch.reference import Reference, Shown, numbers_of
+
+_BEGINS = 4.0  # times as far off as what the call is given, at least
+
+
+class Difference(NamedTuple):
+    """Of one call."""
+
+    where: str  # the tensor that differs most among those that the call makes
+    share: float  # of its size; infinite where one side has no number
+    times: float  # what rounding explains
+    begins: bool  # it is given the same
+
+
+Pair = tuple[Shown, Shown]
+
+
+def differences(
+    calls: Sequence[tuple[str, Sequence[Pair]]], rows: npt.NDArray[Any], reference: Reference
+) -> list[Difference | None]:
+    """Of each call, None if it makes the same but for rounding. ``rows`` are this run's."""
+    pairs = [pair for _, of_call in calls for pair in of_call]
+    shares = _by_sketches(pairs, rows, reference)
+    found: list[Difference | None] = []
+    at = 0
+    for name, of_call in calls:
+        found.append(_of_call(name, of_call, shares[at : at + len(of_call)]))
+        at += len(of_call)
+    return found
+
+
+def _of_call(name: str, pairs: Sequence[Pair], shares: Sequence[float]) -> Difference | None:
+    given = made = 0.0
+    is_same = True
+    where, most = "", 0.0
+    whole: list[str] = []
+    for (own, other), share in zip(pairs, shares, strict=True):
+        if not share:
+            continue
+        if _has_size(other.item) and _has_size(own.item):
+            times = share / share_of_rounding(str(other.item["dtype"]))
+        elif own.is_made:
+            whole.append(own.where)
+            continue
+        else:
+            times = math.inf
+        if not own.is_made:
+            given, is_same = max(given, times), False
+        elif times > made:
+            where, made, most = own.where, times, share
+    if whole and is_same:  # whole numbers tip over by rounding, but not of equal arguments
+        return Difference(whole[0], math.inf, math.inf, begins=True)
+    if made <= 1.0:
+        return None
+    begins = ".parameters_grad" not in name and given <= 1.0 and made > _BEGINS * given
+    return Difference(where, most, made, begins)
+
+
+def _has_size(item: Mapping[str, Any]) -> bool:
+    return item.get("Norm") is not None and "float" in str(item["dtype"])
+
+
+def _by_sketches(
+    pairs: Sequence[Pair], rows: npt.NDArray[Any], reference: Reference
+) -> list[float]:
+    """Shares of the sizes of tensors, by statistics where one side has no sketch."""
+    shares = [_by_statistics(own.item, other.item) for own, other in pairs]
+    sketched = [
+        place
+        for place, (own, other) in enumerate(pairs)
+        if own.row != NO_ROW and other.row != NO_ROW and math.isfinite(shares[place])
+    ]
+    if not sketched or not reference.has_sketches:
+        return shares
+    mine = rows[[pairs[place][0].row for place in sketched]]
+    other = reference.rows(np.array([pairs[place][1].row for place in sketched]))
+    unlike = (mine["nans"] != other["nans"]) | (mine["infinities"] != other["infinities"])
+    with np.errstate(all="ignore"):
+        apart = mine["numbers"][:, :FLAT].astype(float) - other["numbers"][:, :FLAT]
+        off = np.sqrt(np.square(apart).sum(1))
+    for place, distance, is_unlike in zip(sketched, off.tolist(), unlike.tolist(), strict=True):
+        norm = pairs[place][1].item.get("Norm") or 0.0
+        share = distance / norm if norm else math.inf if distance else 0.0
+        shares[place] = math.inf if is_unlike else max(shares[place], share)
+    return shares
+
+
+def _by_statistics(own: Mapping[str, Any], other: Mapping[str, Any]) -> float:
+    if own.get("shape") != other.get("shape"):
+        return math.inf
+    mine, known = numbers_of(own), numbers_of(other)
+    if mine == known:
+        return 0.0
+    if not all(isinstance(one, int | float) for one in (*mine, *known)):
+        return math.inf if mine[:2] != known[:2] else 0.0
+    if any(math.isfinite(a) != math.isfinite(b) for a, b in zip(mine, known, strict=True)):
+        return math.inf
+    pairs = [(a, b) for a, b in zip(mine, known, strict=True) if math.isfinite(a)]
+    if len(pairs) < len(known):
+        return 0.0  # both have no number there
+    size = max(abs(known[0]), abs(known[1]))
+    norm = abs(known[3])
+    shares = [abs(a - b) / size if size else math.inf * (a != b) for a, b in pairs[:2]]
+    shares.append(abs(mine[3] - known[3]) / norm if norm else math.inf * (mine[3] != known[3]))
+    return max((one for one in shares if one == one), default=0.0)

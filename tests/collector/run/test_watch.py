@@ -1,0 +1,98 @@
+"""``msprobe-run --watch``: the first call that differs is told and saved while it trains."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.collector.recording import read_dump, saved_tensor, tensors
+from tests.collector.run.test_command import recorded
+
+TRAIN = """
+import sys
+import torch
+from torch import nn
+torch.set_num_threads(1)
+torch.manual_seed(1)
+planted = sys.argv[1]
+
+def gelu(x, approximate="none"):
+    calls.append(1)
+    wrong = planted == "kernel" and len(calls) == 5  # of the second layer, in the second step
+    return 0.5 * x * (1 + torch.erf(x / (1.9 if wrong else 2) ** 0.5))
+
+calls = []
+library = torch.library.Library("aten", "IMPL")
+library.impl("gelu", gelu, "CPU")
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(16, 32), nn.Linear(32, 16)
+    def forward(self, x):
+        h = nn.functional.gelu(self.up(x))
+        if planted == "order" and self is model[1]:
+            h.abs()  # one more call moves the numbers of all others
+        return x + self.down(h)
+
+model = nn.Sequential(*(Layer() for _ in range(3)))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(3):
+    scale = 1 + 1e-6 if planted == "rounding" else 1.0
+    model(torch.randn(4, 16) * scale).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+print("sum", sum(one.sum().item() for one in model.parameters()).hex())
+"""
+STEPS = ("--steps", "0-2")
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("reference")
+    (folder / "train.py").write_text(TRAIN)
+    for summary in ("sketch", "statistics"):
+        words = ("-o", summary, *STEPS, "--summary", summary, "--", sys.executable, "train.py", "")
+        assert recorded(*words, folder=folder).returncode == 0
+    return folder
+
+
+@pytest.mark.parametrize("planted", ["", "order", "rounding"])
+@pytest.mark.parametrize("summary", ["sketch", "statistics"])
+def test_what_rounding_explains_is_not_told(planted: str, summary: str, reference: Path) -> None:
+    words = [sys.executable, "train.py", planted]
+    plain = subprocess.run(words, capture_output=True, text=True, check=True, cwd=reference)
+    watch = ("-o", f"again_{planted}_{summary}", "--watch", summary)
+    answer = recorded(*watch, "--", *words, folder=reference)
+    assert (answer.returncode, answer.stdout) == (0, plain.stdout), answer.stderr
+    assert " calls differs from " in answer.stderr
+    assert not list(reference.glob(f"again_{planted}_{summary}_differs"))
+
+
+def test_the_first_call_that_differs_is_saved(reference: Path) -> None:
+    words = ("-o", "wrong", "--watch", "sketch", "--stop-after")
+    answer = recorded(*words, "--", sys.executable, "train.py", "kernel", folder=reference)
+    assert answer.returncode == 90, answer.stderr
+    assert not answer.stdout  # the training was ended
+    assert "step1/rank: Functional.gelu.1.forward is the first call" in answer.stderr
+    assert "given the same. File" in answer.stderr
+    dump = read_dump(reference / "wrong_differs" / "step1" / "rank")
+    assert not list((reference / "wrong_differs").glob("step0"))
+    name = "Functional.gelu.1.forward"
+    assert name in dump.data
+    assert dump.header["task"] == "tensor"
+    for _, item in tensors(dump.data[name]):
+        tensor = saved_tensor(dump.directory, item["data_name"])
+        assert tensor.float().norm().item() == pytest.approx(item["Norm"], rel=1e-6)
+    assert any("train.py" in line for line in dump.stacks[name])
+
+
+def test_the_dump_is_that_of_a_training_that_is_not_watched(reference: Path) -> None:
+    words = ("-o", "same", "--watch", "sketch", "--", sys.executable, "train.py", "")
+    assert recorded(*words, folder=reference).returncode == 0
+    for name in ("dump.json", "construct.json", "sketch.bin"):
+        own, other = (reference / one / "step2" / "rank" / name for one in ("same", "sketch"))
+        assert own.read_bytes() == other.read_bytes()
