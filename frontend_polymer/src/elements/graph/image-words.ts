@@ -3,6 +3,7 @@ import type { PictureWords } from '../../canvas/picture';
 import { Grade, Side } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import { fileOf, hasBench, type AppState } from '../../session/app-state';
+import { fileTitle } from '../../session/titles';
 import { ALL_MICRO_STEPS } from '../../session/state';
 import { formatCount } from '../parts/format';
 import { gradeName } from '../parts/words';
@@ -12,7 +13,7 @@ export function imageWords(state: AppState, text: Texts): PictureWords {
   const { view, graphs } = state;
   const file = fileOf(state);
   const { shell, sides } = text;
-  const place = shell.imageTitle(view.file, view.step, view.rank);
+  const place = shell.imageTitle(file ? fileTitle(file) : view.file, view.step, view.rank);
   const micro = view.micro === ALL_MICRO_STEPS ? [] : [shell.imageMicroStep(view.micro)];
   const first = file?.isComparison ? sides.debug : sides.model;
   const titled = (name: string, path = '') => [name, path].filter(Boolean).join(' · ');
