@@ -86,13 +86,21 @@ export class GaSides extends LocalizedElement {
         <div class$="[[_sideClass(state)]]">
           <strong class="cut">[[_called(file.npuName, state, text)]]</strong>
           <span class="muted" hidden$="[[!file.npuName]]">[[_sideName(state, text)]]</span>
-          <span class="mono path cut" title="[[file.npuPath]]"><bdi>[[file.npuPath]]</bdi></span>
+          <span
+            class="mono path cut"
+            title="[[file.npuPath]]"
+            hidden$="[[_same(file.npuName, file.npuPath)]]"
+            ><bdi>[[file.npuPath]]</bdi></span
+          >
           <span class="note" hidden$="[[!_isAlone(state)]]">[[text.header.noGraph]]</span>
         </div>
         <div class="side" hidden$="[[!_hasBench(state)]]">
           <strong class="cut">[[_calledReference(file.benchName, text)]]</strong>
           <span class="muted" hidden$="[[!file.benchName]]">[[text.sides.reference]]</span>
-          <span class="mono path cut" title="[[file.benchPath]]"
+          <span
+            class="mono path cut"
+            title="[[file.benchPath]]"
+            hidden$="[[_same(file.benchName, file.benchPath)]]"
             ><bdi>[[file.benchPath]]</bdi></span
           >
         </div>
@@ -147,6 +155,10 @@ export class GaSides extends LocalizedElement {
   /** What the user calls the run, else what its side is. */
   _called(name: string, state: AppState, text: Texts): string {
     return name || sideName(state, Side.NPU, text);
+  }
+
+  _same(name: string, path: string): boolean {
+    return name === path;
   }
 
   _calledReference(name: string, text: Texts): string {
