@@ -46,7 +46,9 @@ def _agreed(result: PairResult, by_rules: Judgement, by_model: Judgement) -> Jud
         clean = by_model if _told_by_other_recorders(result) else by_rules
         return replace(clean, said=(*clean.said, *_told_of_limits(by_model, clean)))
     if first is None or (sees and not model_sees):
-        return by_rules if _is_of_modules(result) else _doubted(result, by_rules)
+        if first is None or _is_of_modules(result):
+            return by_rules if _is_of_modules(result) else _doubted(result, by_rules)
+        return _with(_doubted(result, by_model), by_rules.suspects[0])
     if not sees and _is_known(result, by_rules):
         return by_rules
     if model_sees and _is_measured(result):

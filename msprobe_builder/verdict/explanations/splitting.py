@@ -23,7 +23,7 @@ from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.arguments import Argument
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import Family, families
-from msprobe_builder.verdict.explanations.certainty import is_given_unknown
+from msprobe_builder.verdict.explanations.incomparable import is_given_unknown
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding
 
 _FLAGS = frozenset({"True", "False"})

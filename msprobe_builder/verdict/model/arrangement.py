@@ -22,6 +22,7 @@ _ARRANGING = {
 }
 # Calls of one tensor through which another arrangement goes unseen.
 _BLIND = _ARRANGING | {Kind.CAST, Kind.POINTWISE, Kind.SLICE}
+_PLACING = {Kind.REPEAT, Kind.TURN, Kind.SORT, Kind.PICK, Kind.PLACE}
 _FURTHEST = 12
 _NEAR = 200
 
@@ -54,13 +55,16 @@ def arranged_by(
 def _lone_choice(runs: Runs, node: int) -> tuple[int, int] | None:
     """The last call of one side alone, before, that put out whole numbers or truth values.
 
-    Of these next to nothing is recorded: two masks have equal statistics whatever they mask.
+    Of these next to nothing is recorded: two masks have equal statistics whatever they mask. Or
+    one that put elements to places.
     """
     found = []
     for side, part, partner in ((0, runs.npu, runs.partner), (1, runs.bench, runs.bench_partner)):
         before = node if side == 0 else int(runs.partner[node])
         lone = part.calls.is_forward_call & (partner < 0)
+        moves = lone & part.calls.are(lambda one: one.kind in _PLACING)
         discrete = discrete_types(runs.texts)[part.table.dtype_id] & part.table.is_tensor
+        discrete |= moves[part.table.node]
         put_out = part.table.node[discrete & put_out_by(part, lone)]
         near = put_out[(put_out < before) & (before - put_out < _NEAR)]
         found += [(before - int(one), side, int(one)) for one in near[:1]]

@@ -126,7 +126,8 @@ def _makers(runs: Runs, rows: Int, differs: Bool) -> tuple[Int, Int]:
 
 def _keeps_all(operator: Operator) -> bool:
     """Whether it hands on all elements of what it is given, in whatever order."""
-    return operator.kind in (Kind.SHAPE, Kind.TRANSPOSE) or "itself" in operator.keeps
+    keeps = operator.kind in (Kind.SHAPE, Kind.TRANSPOSE) or "itself" in operator.keeps
+    return keeps and operator.kind is not Kind.CAST
 
 
 def _first_given(part: Part) -> Int:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operations
 from msprobe_builder.graph.floating import SINGLE
+from msprobe_builder.graph.part import inputs_of
+from msprobe_builder.operators.questions import casts
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.arrangement import arranged_by
 from msprobe_builder.verdict.model.clue import CHOSE, Clue, Evidence
@@ -28,6 +30,7 @@ _ARGUMENT = 9.0  # an argument that differs, whether or not it shows
 _ARGUMENT_SHOWS = 2.0
 _SLIGHT = 1e-3  # what the norm of something may be off by that may point anywhere
 _GROSS = 0.02  # less than elements of other places are off by
+_IDLE_CALLS, _ALIKE_CALLS = 4, 64  # behind one another
 _PARTLY_KNOWN = 0.4  # of a score, where not all that went in is known
 
 
@@ -114,9 +117,52 @@ def looked_behind(evidence: Evidence, clue: Clue) -> Clue:
     if clue.error >= WORST:
         return replace(clue, node=_origin(runs, clue.node))
     if runs.partner[clue.node] < 0:
-        return clue
+        return replace(clue, node=_first_of_alike(runs, clue.node))
+    lone = _given_by_lone(evidence, clue.node)
+    if lone is not None:
+        cause = Cause.MISSING if lone[0] else Cause.EXTRA
+        return replace(clue, side=lone[0], node=lone[1], cause=cause)
     by = arranged_by(runs, clue.node, evidence.arguments, is_gross=clue.error > _GROSS)
     return clue if by is None else replace(clue, side=by[0], node=by[1], cause=Cause.ORDER)
+
+
+def _given_by_lone(evidence: Evidence, node: int) -> tuple[int, int] | None:
+    """Side and node of a call of one side alone that has made what a call is given.
+
+    Of another size than there, or in place of what there is not: nothing of it was compared.
+    """
+    runs = evidence.runs
+    bench = (runs.bench, runs.bench_partner, runs.bench_origin, runs.bench_row)
+    for side, at, (part, partner, maker, known) in (
+        (0, node, (runs.npu, runs.partner, runs.origin, runs.other)),
+        (1, int(runs.partner[node]), bench),
+    ):
+        rows = [row for row in inputs_of(part.table, at).tolist() if known[row] < 0]
+        for _ in range(_IDLE_CALLS):
+            made = [int(part.table.node[maker[row]]) for row in rows if maker[row] >= 0]
+            alone = [one for one in made if partner[one] < 0 and part.calls.is_forward_call[one]]
+            for one in alone:
+                if not casts(part.calls.operators[int(part.calls.stem[one])]):
+                    return side, one
+            rows = [row for one in alone for row in inputs_of(part.table, one).tolist()]
+    return None
+
+
+def _first_of_alike(runs: Runs, node: int) -> int:
+    """The first of calls of one operator, alone on this side, each given what the one before made.
+
+    What they make together is judged behind the last.
+    """
+    table, kind = runs.npu.table, operations(runs.npu.calls)
+    for _ in range(_ALIKE_CALLS):
+        made = runs.origin[inputs_of(table, node)]
+        before = table.node[made[made >= 0]]
+        alike = (runs.partner[before] < 0) & (before < node) & (kind[before] == kind[node])
+        before = before[alike]
+        if not len(before):
+            break
+        node = int(before[0])
+    return node
 
 
 def _of_norms(seen: Observations, rows: Int, told: Float) -> Float:
