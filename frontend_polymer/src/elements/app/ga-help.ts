@@ -25,8 +25,11 @@ export class GaHelp extends LocalizedElement {
   static get template() {
     return html`${controls}
       <style>
+        ga-dialog {
+          --ga-dialog-width: 1160px;
+        }
         .groups {
-          columns: 2;
+          columns: 3 300px;
           column-gap: 32px;
         }
         section {

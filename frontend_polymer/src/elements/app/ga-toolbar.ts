@@ -50,7 +50,7 @@ export class GaToolbar extends LocalizedElement {
           white-space: nowrap;
         }
         label.file {
-          flex: 0 1 340px;
+          flex: 0 2 300px;
           min-width: 0;
         }
         label.file select {
@@ -62,8 +62,8 @@ export class GaToolbar extends LocalizedElement {
           min-width: 64px;
         }
         ga-search {
-          flex: 1 1 400px;
-          min-width: 400px;
+          flex: 1 1 480px;
+          min-width: 460px;
           max-width: 640px;
           margin-left: auto;
         }

@@ -66,7 +66,10 @@ export const detailStyles = html`<style>
     }
   }
   ga-call-site {
-    flex: 1 1 200px;
+    flex: 1 1 0;
+    min-width: 0;
+    overflow: clip;
+    overflow-clip-margin: 4px;
   }
   ga-node-summary {
     flex: 0 1 auto;

@@ -146,7 +146,8 @@ export const en = {
 
   search: {
     label: 'Search by name, module or code line',
-    placeholder: 'Search: layers.1 softmax, model.py:193  ( / )',
+    placeholder: 'Search nodes  ( / )',
+    hint: 'Words of names and modules in any order, e.g. layers.1 softmax, or a line of code, e.g. model.py:193',
     side: 'Side to search',
     next: 'Next match (Enter, n)',
     previous: 'Previous match (Shift+Enter, p)',

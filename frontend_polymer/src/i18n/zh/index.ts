@@ -142,7 +142,8 @@ export const zh: Texts = {
 
   search: {
     label: '按名称、模块或代码行搜索',
-    placeholder: '搜索：layers.1 softmax、model.py:193（ / ）',
+    placeholder: '搜索节点（ / ）',
+    hint: '名称与模块中的词，顺序不限，如 layers.1 softmax；或代码行，如 model.py:193',
     side: '搜索哪一侧',
     next: '下一个（Enter、n）',
     previous: '上一个（Shift+Enter、p）',
