@@ -49,13 +49,13 @@ class Proven:
         call = f"{self.name}.{self.direction}"
         told = {
             Proof.OPERATOR: (
-                f"Proven: {call} is wrong itself. With the inputs of this run it is off by"
+                f"Proven: {call} is wrong itself. With the inputs of the debug run it is off by"
                 f" {self.times:,.0f} times what rounding allows, by float64 on the CPU; with its"
                 " own inputs the reference's call is right."
             ),
             Proof.REFERENCE: (
                 f"Proven: {call} is wrong in the reference, by {self.times:,.0f} times what"
-                " rounding allows; this run's call is right."
+                " rounding allows; the debug run's call is right."
             ),
             Proof.BOTH: (
                 f"{call} is wrong in both runs, by {self.times:,.0f} times what rounding allows."
@@ -82,7 +82,7 @@ def prove(name: str, direction: str, npu: Path, bench: Path) -> Proven:
     calls = [_call(folder, name) for folder in (npu, bench)]
     ours, theirs = calls
     if ours is None or theirs is None:
-        where = "this run" if ours is None else "the reference"
+        where = "the debug run" if ours is None else "the reference"
         return Proven(Proof.NONE, name, direction, why=f"{where} has no record of it.")
     rows = [_row(call, direction, folder) for call, folder in ((ours, npu), (theirs, bench))]
     untested = next((row for row in rows if row.status == "not tested"), None)

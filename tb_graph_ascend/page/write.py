@@ -75,10 +75,10 @@ def write_page(database: Path, output: Path, steps: Chosen, ranks: Chosen, most:
     try:
         with opened(database) as connection:
             page = _Content(connection, file, steps, ranks)
-            text = _page(database.name, program, page)
+            text = _page(page.title, program, page)
             if len(text) > most:
                 page.leave_out()
-                text = _page(database.name, program, page)
+                text = _page(page.title, program, page)
     except ProblemError as error:
         raise BuildError(f"{error.problem.message} {error.problem.remedy}") from error
     if len(text) > most:
@@ -118,6 +118,12 @@ class _Content:
         self._nodes: dict[str, list[pb.PageNode]] = {}
         for pair in chosen:
             self._read(connection, file.revision, pair)
+
+    @property
+    def title(self) -> str:
+        """What the sides are called, else the file."""
+        names = (self._file.npu_name, self._file.bench_name)
+        return " ↔ ".join(filter(None, names)) or self._file.file
 
     def _read(self, connection: sqlite3.Connection, revision: str, pair: pb.GraphPair) -> None:
         step, rank = pair.step, pair.rank

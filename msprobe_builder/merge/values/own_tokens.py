@@ -211,10 +211,7 @@ def _with_losses(
     table = side.table
     statistics, missing = table.statistics.copy(), table.missing.copy()
     recipes, unknown = dict(provenance.recipes), dict(provenance.unknown)
-    for call, whole, code in (
-        (node, np.mean, "recipe.mean_of_ranks"),
-        (summed, np.sum, "recipe.sum_of_ranks"),
-    ):
+    for call, whole in ((node, np.mean), (summed, np.sum)):
         made = [
             provenance.singles[row]
             for row in provenance.singles
@@ -225,6 +222,7 @@ def _with_losses(
                 value = float(whole(own))
                 statistics[:, row] = value, value, value, abs(value)
                 missing[row] = 0
+                code = "recipe.mean_of_ranks" if call == node else "recipe.sum_of_ranks"
                 recipes[row] = (fact(code, parts=list(own), whole=value),)
                 unknown.pop(row, None)
     provenance = replace(provenance, recipes=recipes, unknown=unknown)
