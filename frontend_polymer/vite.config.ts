@@ -12,7 +12,7 @@ export default defineConfig({
     target: 'es2022',
     assetsInlineLimit: 0,
     modulePreload: false,
-    chunkSizeWarningLimit: 700,
+    chunkSizeWarningLimit: 750,
     reportCompressedSize: false,
     rolldownOptions: {
       input: 'src/index.ts',

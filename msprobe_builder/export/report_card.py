@@ -49,17 +49,16 @@ def _card(content: Content) -> str:
     if verdict.changed:
         told += f"<p><b>{escaped(older(verdict.changed))}</b></p>"
     if card.suspect is None:
-        said = escaped([*card.what, *card.sure, *card.follows])
-        return (
-            f'<section class="card">{told}<p>{said}</p>{_answers(_of_all(content, card))}</section>'
-        )
-    answers = [
-        (fact("label.where"), _where(card, content.code)),
-        (fact("label.what"), _what(card, content)),
-        (fact("label.sure"), escaped(sure_facts(card))),
-        (fact("label.follows"), escaped(card.follows)),
-        *_of_all(content, card),
-    ]
+        told += f"<p>{escaped([*card.what, *card.sure, *card.follows])}</p>"
+        answers = _of_all(content, card)
+    else:
+        answers = [
+            (fact("label.where"), _where(card, content.code)),
+            (fact("label.what"), _what(card, content)),
+            (fact("label.sure"), escaped(sure_facts(card))),
+            (fact("label.follows"), escaped(card.follows)),
+            *_of_all(content, card),
+        ]
     return f'<section class="card {escaped(card.conclusion)}">{told}{_answers(answers)}</section>'
 
 

@@ -45,7 +45,7 @@ def table(head: Sequence[Fact | str], rows: Iterable[Sequence[Cell]]) -> str:
     titles = "".join(f"<th>{escaped(title)}</th>" for title in head)
     lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     header = f"<thead><tr>{titles}</tr></thead>" if any(head) else ""
-    return f'<div class="wide"><table>{header}<tbody>{lines}</tbody></table></div>'
+    return f'<div class="wide" tabindex="0"><table>{header}<tbody>{lines}</tbody></table></div>'
 
 
 def _cell(value: Cell) -> str:

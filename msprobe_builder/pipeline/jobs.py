@@ -148,8 +148,8 @@ def pair_up_replicas(
     counts = layouts[0].dp, layouts[1].dp
     if max(counts) % min(counts):
         raise BuildError(
-            f"parallel_merge gives {counts[0]} replicas on the npu side and {counts[1]} on the "
-            "bench side; one number must divide the other: correct rank_size, tp or pp."
+            f"parallel_merge gives {counts[0]} replicas on the debug side and {counts[1]} on the "
+            "reference side; one number must divide the other: correct rank_size, tp or pp."
         )
     found += _other_samples(counts) + _experts_of_other_tokens(layouts[0], layouts[1])
     jobs = []

@@ -21,7 +21,7 @@ from msprobe_builder.database.read.groups import read_groups
 from msprobe_builder.database.read.measures import read_measures
 from msprobe_builder.database.read.skeleton import read_skeleton
 from msprobe_builder.database.read.summary import read_summary
-from msprobe_builder.database.read.values import read_norms
+from msprobe_builder.database.read.values import read_norms, read_output_kinds
 from msprobe_builder.facts.fact import Fact, fact
 from tb_graph_ascend.encode.answers import encode_file, encode_groups
 from tb_graph_ascend.encode.measures import encode_measures
@@ -75,10 +75,10 @@ def write_page(database: Path, output: Path, steps: Chosen, ranks: Chosen, most:
     try:
         with opened(database) as connection:
             page = _Content(connection, file, steps, ranks)
-            text = _page(database.name, program, page)
+            text = _page(page.title, program, page)
             if len(text) > most:
                 page.leave_out()
-                text = _page(database.name, program, page)
+                text = _page(page.title, program, page)
     except ProblemError as error:
         raise BuildError(f"{error.problem.message} {error.problem.remedy}") from error
     if len(text) > most:
@@ -119,16 +119,23 @@ class _Content:
         for pair in chosen:
             self._read(connection, file.revision, pair)
 
+    @property
+    def title(self) -> str:
+        """What the sides are called, else the file."""
+        names = (self._file.npu_name, self._file.bench_name)
+        return " ↔ ".join(filter(None, names)) or self._file.file
+
     def _read(self, connection: sqlite3.Connection, revision: str, pair: pb.GraphPair) -> None:
         step, rank = pair.step, pair.rank
         place = f"{step}/{rank}"
         stacks = Stacks()
-        norms = []
+        norms, kinds = [], []
         for side in (NPU, BENCH):
             graph = find_graph(connection, step, rank, side)
             if graph is None:
                 continue
             norms.append(read_norms(connection, graph))
+            kinds.append(read_output_kinds(connection, graph))
             other = other_side(connection, graph)
             skeleton = read_skeleton(connection, graph, other, changes_of(revision))
             message = encode_skeleton(revision, skeleton)
@@ -142,7 +149,7 @@ class _Content:
                 measures = encode_measures(revision, read_measures(connection, graph))
                 self._answers[f"measures/{place}"] = measures.SerializeToString()
         if len(norms) == 2:
-            values = encode_values(revision, *norms)
+            values = encode_values(revision, (norms[0], norms[1]), (kinds[0], kinds[1]))
             self._answers[f"values/{place}"] = values.SerializeToString()
         groups = encode_groups(revision, read_groups(connection, step, rank))
         self._answers[f"groups/{place}"] = groups.SerializeToString()

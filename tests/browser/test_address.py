@@ -158,7 +158,9 @@ def test_leaving_the_tab_and_coming_back_keeps_the_view(
     frame = open_viewer(page, tensorboard_server(demo_database.parent), in_tab=True)
     select_node(frame, SOFTMAX)
     before, link = outline(frame), settle(page)
-    shown = f"{demo_database.name} · step 0 · rank 0 – TensorBoard"
+    # The file is called by its time; the runs tell what it is.
+    runs = "llama_statistics_wrong_attention_scale ↔ llama_statistics"
+    shown = f"{runs} · step 0 · rank 0 – TensorBoard"
     expect(page).to_have_title(shown)
 
     page.evaluate("location.hash = '#timeseries'")

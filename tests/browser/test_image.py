@@ -52,10 +52,11 @@ def test_an_svg_image_says_where_it_is_from_and_what_colours_mean(
 
     drawing = Path(download.path()).read_text(encoding="utf-8")
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawing)
-    assert texts[0] == f"{demo_database.name} · step 0 · rank 0"
+    runs = "llama_statistics_wrong_attention_scale ↔ llama_statistics"
+    assert texts[0] == f"{runs} · step 0 · rank 0"
     assert any(text.startswith("Debug · ") for text in texts)
     assert any(text.startswith("Reference · ") for text in texts)
-    assert any(text.startswith("Severe ") for text in texts), "the legend"
+    assert any(text.startswith("Carries it on ") for text in texts), "the legend"
     shown = {row["label"].split(" · ")[0] for row in scene(frame)}
     assert shown <= set(texts)
 

@@ -86,6 +86,11 @@ def test_a_candidate_is_previewed_matched_undone_and_redone(
     frame.locator("ga-match #end").click()
     expect(frame.locator("ga-node-summary .grade")).to_have_text("Unmatched")
     assert partner(renamed_database, DEBUG) is None
+    # Who takes two apart does not want the same two: another candidate is proposed, or none.
+    candidates = frame.locator("ga-match .candidates label")
+    expect(candidates.filter(has_text=REFERENCE)).to_have_count(1)
+    expect(frame.locator("ga-match #preview")).not_to_contain_text(f"{DEBUG} ↔ {REFERENCE}")
+    expect(candidates.filter(has_text=REFERENCE).locator("input")).not_to_be_checked()
 
 
 def test_the_other_node_can_be_clicked_in_the_graph(

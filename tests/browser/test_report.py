@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
+from msprobe_builder.command.main import main
+from msprobe_builder.facts.wording import LANGUAGES
+from tests.browser.accessibility import grave_faults
 from tests.browser.viewer import open_viewer
 from tests.conftest import StartTensorBoard
 
@@ -26,3 +30,26 @@ def test_a_menu_saves_the_report_and_it_names_the_wrong_scale(
     lead = " ".join(text[: text.index("What was compared")].split())
     assert "input.1 0.375 0.25" in lead
     assert "Tensor.__mul__.19.forward" in lead
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_report_is_a_screen_and_a_sheet_and_everybody_can_read_it(
+    language: str, page: Page, demo_database: Path, tmp_path: Path
+) -> None:
+    report = tmp_path / "report.html"
+    words = ["report", str(demo_database), "-o", str(report), "--language", language]
+    assert main(words) == 0
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.goto(report.as_uri())
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        for part in (".card", "svg.place", "body > .wide"):
+            box = page.locator(part).first.bounding_box()
+            assert box is not None
+            assert box["y"] + box["height"] <= 720, part
+        assert grave_faults(page.main_frame) == []
+        assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(prefer_css_page_size=True))) == 1
+    page.set_viewport_size({"width": 480, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 480
+    page.evaluate("document.querySelectorAll('details').forEach((one) => one.open = true)")
+    assert grave_faults(page.main_frame) == []

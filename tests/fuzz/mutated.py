@@ -133,6 +133,8 @@ def changed_database(folder: Path, rng: random.Random) -> list[list[str]]:
         connection.commit()
     outputs = {"page": "a.html", "report": "b.html", "export": "c.csv", "upgrade": "d.vis.db"}
     commands = [[word, str(path), "-o", str(folder / name)] for word, name in outputs.items()]
+    everything = "SELECT * FROM tensor_view JOIN node_view USING (node_id)"
+    commands += [["query", str(path), everything, "--json"], ["schema", str(path)]]
     return [*commands, ["verdict", str(path)], ["verify", str(path)]]
 
 

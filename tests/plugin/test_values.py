@@ -36,3 +36,22 @@ def test_both_sides_have_the_norm_of_each_first_output(
             assert len(first) > 300
             expected = [first[node][1] if node in first else -1 for (node,) in nodes]
             assert list(column) == pytest.approx(expected, rel=1e-6, nan_ok=True)
+
+
+def test_both_sides_have_shape_and_type_of_each_first_output(demo_database: Path) -> None:
+    place = {"file": demo_database.name, "step": 0, "rank": 0}
+    found = pb.Values.FromString(client_of(demo_database.parent)("values", **place).data)
+    assert len(set(found.tensors)) == len(found.tensors) > 3
+    with closing(sqlite3.connect(demo_database)) as connection:
+        for side, column in (("npu", found.npu_tensor), ("bench", found.bench_tensor)):
+            nodes = connection.execute(
+                "SELECT name FROM node_view WHERE side = ? ORDER BY seq", (side,)
+            ).fetchall()
+            outputs = connection.execute(
+                "SELECT node, name, shape, dtype FROM tensor_view"
+                " WHERE side = ? AND direction = 'output' AND shape IS NOT NULL ORDER BY name",
+                (side,),
+            ).fetchall()
+            first = {node: f"{shape} {dtype}" for node, _, shape, dtype in reversed(outputs)}
+            shown = [found.tensors[place - 1] if place else None for place in column]
+            assert shown == [first.get(node) for (node,) in nodes]

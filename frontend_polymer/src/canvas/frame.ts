@@ -9,7 +9,7 @@ import type { Palette } from './palette';
 import type { Pyramid } from './pyramid';
 import type { Sheet } from './sheet';
 import type { Tones } from './tone';
-import type { Unified } from './unified-facts';
+import type { Unified, UnifiedFacts } from './unified-facts';
 import type { View } from './viewport';
 
 /** Everything that decides what one pane looks like. */
@@ -41,6 +41,9 @@ export interface Frame {
   readonly bands: readonly Band[];
   /** The way of what is wrong, from where it began. */
   readonly trail: Int32Array;
+  readonly facts: UnifiedFacts;
+  /** How far a node is off, as it is written beside it. */
+  readonly difference: (node: number) => string;
   /** The other side, where both are one tree. */
   readonly unified: Unified | null;
   /** Search hits of this side, ascending. */

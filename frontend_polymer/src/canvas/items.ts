@@ -59,6 +59,11 @@ export function overflowOf({ tree, graph }: Frame, { id, isOpen }: Item): number
 /** Where the columns at the right end of the rows begin; the same at all depths. */
 export interface Columns {
   readonly areShown: boolean;
+  /** Whether there is room for what nodes put out: shape and type begin, the norm ends here. */
+  readonly areWide: boolean;
+  readonly shape: number;
+  readonly dtype: number;
+  readonly norm: number;
   /** Right ends of the norms of both sides, in the one tree. */
   readonly debug: number;
   readonly reference: number;
@@ -78,18 +83,29 @@ const TICKS_WIDTH = 20;
 const FLAG_WIDTH = 18;
 /** Of a norm in the one tree. */
 const VALUE_WIDTH = 84;
+/** Of shape, type and norm on either side. */
+export const SHAPE_WIDTH = 150;
+const DTYPE_WIDTH = 78;
+const NORM_WIDTH = 108;
+/** Of name, bar and difference beside them. */
+const NAME_WIDTH = 420;
+const WIDE = SHAPE_WIDTH + DTYPE_WIDTH + NORM_WIDTH;
 /** Boxes narrower than this have no room for columns. */
 const LEAST_WIDTH = 300;
 /** Farther right, the eye would lose the row. */
 const FARTHEST = 820;
 
-export function columnsOf({ placer, deepest, measure, unified }: Frame): Columns {
+export function columnsOf({ placer, deepest, measure, unified, facts, side }: Frame): Columns {
   const { font, hasDetails } = placer.geometry;
   const scale = font / 13;
   // Measured from the deepest level, so that the columns are straight.
   const left = placer.left(deepest);
   const room = unified ? 2 * VALUE_WIDTH : 0;
-  const end = Math.min(placer.right(deepest) - 6, left + (FARTHEST + 2 * room) * scale);
+  const right = placer.right(deepest) - 6;
+  const isKnown = !unified && facts.values[side].length + facts.tensorOf[side].length > 0;
+  const areWide = hasDetails && isKnown && right - left >= (NAME_WIDTH + WIDE) * scale;
+  const more = areWide ? WIDE : 2 * room;
+  const end = Math.min(right, left + (FARTHEST + more) * scale);
   const ticks = end - TICKS_WIDTH * scale;
   const error = ticks - measure.width(WIDEST_ERROR, font, 400) - 2 * ERROR_ROOM * scale;
   const bar = error - BAR_WIDTH * scale;
@@ -97,5 +113,9 @@ export function columnsOf({ placer, deepest, measure, unified }: Frame): Columns
   const flag = bar - FLAG_WIDTH * scale;
   const reference = flag - ERROR_ROOM * scale;
   const debug = reference - (unified ? VALUE_WIDTH * scale : 0);
-  return { areShown, ticks, error, bar, end, flag, debug, reference };
+  const norm = flag - ERROR_ROOM * scale;
+  const dtype = norm - (NORM_WIDTH + DTYPE_WIDTH) * scale;
+  const shape = dtype - SHAPE_WIDTH * scale;
+  const ofOutput = { areWide, norm, dtype, shape };
+  return { areShown, ticks, error, bar, end, flag, debug, reference, ...ofOutput };
 }

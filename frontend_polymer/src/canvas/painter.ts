@@ -49,6 +49,8 @@ const UNMARKED: Marks = { suspects: [NONE, NONE], bands: [[], []], trail: NONE }
 
 const NOTHING_KNOWN: UnifiedFacts = {
   values: [[], []],
+  tensorOf: [[], []],
+  tensors: [],
   words: { only: ['', ''], elsewhere: '' },
 };
 
@@ -175,9 +177,17 @@ export class Painter {
       pyramid: () => (this.pyramids[side] ??= new Pyramid(rows, side, tree, open, tones)),
       counterpart: opposite?.index ?? -1,
       unified: hierarchy.isUnified && other ? { ...this.facts, other } : null,
+      facts: this.facts,
+      difference: (node) => this.difference(side, node),
       picks: wanted === side,
       hover: hovered ? hierarchy.rowOf(hovered) : -1,
     };
+  }
+
+  /** The number of a node; of the reference's that of the node it is compared with. */
+  private difference(side: Side, node: number): string {
+    const npu = side === Side.NPU ? node : (this.hierarchy?.graphs[side]?.partner[node] ?? -1);
+    return npu < 0 ? '' : (this.tones[Side.NPU]?.number(npu) ?? '');
   }
 
   private shown(side: Side, selected: NodeRef | null) {

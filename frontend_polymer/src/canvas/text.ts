@@ -1,9 +1,9 @@
 import { Direction } from '../generated/graph_pb';
 import type { Graph } from '../data/graph';
 import type { Frame } from './frame';
-import { chevronRoom, hasBar, overflowOf, type Columns, type Item } from './items';
+import { chevronRoom, hasBar, overflowOf, SHAPE_WIDTH, type Columns, type Item } from './items';
 import { fontOf } from './measure';
-import { sideText, valuesAt } from './unified';
+import { sideText, valuesAt, valueText } from './unified';
 
 const REGULAR = 400;
 const STRONG = 600;
@@ -21,9 +21,11 @@ export function drawText(frame: Frame, items: Item[], columns: Columns): void {
   const pieces: Piece[] = [];
   for (const item of items) {
     const isHidden = frame.tree.isSeries(item.id) && item.isOpen;
-    const error = isHidden ? '' : frame.tones.number(item.node);
+    const ofRow = columns.areWide ? frame.difference : (node: number) => frame.tones.number(node);
+    const error = isHidden ? '' : ofRow(item.node);
     addName(frame, item, nameEnd(frame, item, columns, error), pieces);
     if (columns.areShown && error !== '') addError(frame, item, columns, error, pieces);
+    if (columns.areWide && !isHidden) addOutput(frame, item, columns, pieces);
     if (columns.areShown && frame.unified) addValues(frame, item, columns, pieces);
   }
   const { context } = frame.surface;
@@ -46,6 +48,7 @@ function nameEnd(frame: Frame, item: Item, columns: Columns, error: string): num
   if (!columns.areShown) return end;
   const { font } = frame.placer.geometry;
   const room = font * 0.6;
+  if (columns.areWide) return Math.min(end, columns.shape - room);
   const values = valuesAt(frame, item).filter((value) => value !== '');
   if (values.length > 0) {
     const widest = Math.max(...values.map((value) => frame.measure.width(value, font, REGULAR)));
@@ -112,6 +115,28 @@ function addValues(frame: Frame, item: Item, columns: Columns, to: Piece[]): voi
     if (text === '') continue;
     const x = right - frame.measure.width(text, font, REGULAR);
     to.push({ text, x, y: middleOf(item, font), colour, weight: REGULAR });
+  }
+}
+
+/** Shape, type and norm of what a node puts out. */
+function addOutput(frame: Frame, item: Item, columns: Columns, to: Piece[]): void {
+  const { facts, side, measure, palette } = frame;
+  const { font } = frame.placer.geometry;
+  const { quiet, text } = palette.tones[item.tone]!;
+  const y = middleOf(item, font);
+  const kind = facts.tensors[(facts.tensorOf[side][item.node] ?? 0) - 1] ?? '';
+  const cut = kind.lastIndexOf(' ');
+  const width = (SHAPE_WIDTH * font) / 13 - font;
+  const shape = measure.fit(kind.slice(0, Math.max(0, cut)), font, REGULAR, width);
+  const dtype = kind.slice(cut + 1).replace(/^(torch|mindspore)\./, '');
+  const norm = valueText(facts.values[side][item.node]);
+  const x = columns.norm - measure.width(norm, font, REGULAR);
+  for (const piece of [
+    { text: shape, x: columns.shape, colour: quiet },
+    { text: dtype, x: columns.dtype, colour: quiet },
+    { text: norm, x, colour: text },
+  ]) {
+    if (piece.text !== '') to.push({ ...piece, y, weight: REGULAR });
   }
 }
 

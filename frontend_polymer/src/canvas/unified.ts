@@ -29,7 +29,8 @@ export function sideText({ unified, side, tree, rows }: Frame, { id, row }: Item
   return own.type === others.type ? [] : [`↔ ${others.type}`, '↔'];
 }
 
-function valueText(value: number | undefined): string {
+/** A norm, short; nothing for none. */
+export function valueText(value: number | undefined): string {
   if (value === undefined || value < 0) return '';
   if (!Number.isFinite(value)) return Number.isNaN(value) ? 'NaN' : '∞';
   const isPlain = value === 0 || (value >= 0.001 && value < 1e5);

@@ -40,6 +40,13 @@ function draw(hierarchy: Hierarchy, rowHeight: number, theme: 'light' | 'dark', 
     trail: new Int32Array(),
     bands: [],
     unified: null,
+    facts: {
+      values: [[], []],
+      tensorOf: [[], []],
+      tensors: [],
+      words: { only: ['', ''], elsewhere: '' },
+    },
+    difference: () => '',
     deepest: tree.deepest,
   });
   return surface.text();

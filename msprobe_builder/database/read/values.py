@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import Section
-from msprobe_builder.database.read.cells import number
+from msprobe_builder.database.read.cells import integer, number, text
 from msprobe_builder.database.read.graphs import Graph
 
 Float = NDArray[np.float64]
@@ -31,3 +31,18 @@ def read_norms(connection: sqlite3.Connection, graph: Graph) -> Float:
     norms = np.full(graph.count, -1.0)
     norms[[row[0] for row in rows]] = [number(norm, is_nan) for _, norm, is_nan, _ in rows]
     return norms
+
+
+def read_output_kinds(connection: sqlite3.Connection, graph: Graph) -> list[str]:
+    """Shape and type of every node's first output, as ``[2, 16] torch.float32``; empty without."""
+    rows = connection.execute(
+        "SELECT node_id - :first, shape.value, dtype.value, min(ordinal) FROM tensor"
+        " JOIN text AS shape ON shape.text_id = shape_id"
+        " JOIN text AS dtype ON dtype.text_id = dtype_id"
+        " WHERE node_id BETWEEN :first AND :last AND section = :output GROUP BY node_id",
+        {"first": graph.first, "last": graph.last, "output": int(Section.OUTPUT)},
+    )
+    kinds = [""] * graph.count
+    for node, shape, dtype, _ in rows:
+        kinds[integer(node)] = f"{text(shape)} {text(dtype)}"
+    return kinds

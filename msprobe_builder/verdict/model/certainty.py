@@ -10,7 +10,7 @@ from bisect import bisect_right
 
 from msprobe_builder.base.codes import Strength
 from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.model.clue import Clue
+from msprobe_builder.verdict.model.clue import ONE_SIDED, Clue
 
 _STRONG = 0.8
 _STRUCTURE = {Cause.MISSING, Cause.EXTRA, Cause.WIRING, Cause.ORDER}
@@ -18,7 +18,7 @@ _STRUCTURE = {Cause.MISSING, Cause.EXTRA, Cause.WIRING, Cause.ORDER}
 _Bands = tuple[tuple[float, float], ...]
 _BY_ARGUMENTS: _Bands = ((0.0, 0.97),)
 _BY_STRUCTURE: _Bands = ((0.0, 0.75), (30.0, 0.96))
-_BY_GRADIENTS: _Bands = ((0.0, 0.75),)
+_BY_GRADIENTS: _Bands = ((0.0, 0.75), (100.0, 0.85))
 _UNSEEN = 0.85  # of an argument that differs where nothing that comes out does
 _BY_NUMBERS: _Bands = ((0.0, 0.1), (10.0, 0.3), (30.0, 0.82), (1000.0, 0.88))
 _UNSHOWN = 0.3  # of a call on one side alone of which nothing shows
@@ -45,7 +45,7 @@ def _alone(clue: Clue) -> float:
     bands = _BY_NUMBERS
     if clue.cause is Cause.ARGUMENT and clue.row >= 0 and clue.error <= _ROUNDING * clue.expected:
         return _UNSEEN
-    if clue.cause in (Cause.MISSING, Cause.EXTRA) and clue.row < 0:
+    if clue.cause in ONE_SIDED and clue.row < 0:
         return _UNSHOWN
     if clue.cause is Cause.ARGUMENT:
         bands = _BY_ARGUMENTS

@@ -24,6 +24,7 @@ Float = NDArray[np.float64]
 
 # From which score on a clue is worth a look: planted faults score above, runs without one below.
 THRESHOLD = 7.0
+ONE_SIDED = (Cause.MISSING, Cause.EXTRA)
 CHOSE = 30.0  # whole numbers differ though nothing that went in does
 
 

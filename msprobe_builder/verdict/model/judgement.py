@@ -17,7 +17,7 @@ from msprobe_builder.verdict.differences.arguments import differing_arguments
 from msprobe_builder.verdict.differences.loss_scale import without_loss_scale
 from msprobe_builder.verdict.model.certainty import probabilities, strength
 from msprobe_builder.verdict.model.choices import behind_choices
-from msprobe_builder.verdict.model.clue import Clue, Evidence
+from msprobe_builder.verdict.model.clue import ONE_SIDED, Clue, Evidence
 from msprobe_builder.verdict.model.clues import clues, felt, ranked
 from msprobe_builder.verdict.model.conduct import conduct_of
 from msprobe_builder.verdict.model.limits import would_have_shown
@@ -106,6 +106,8 @@ def _judged(result: PairResult) -> Judgement:
         needing = needing[:0]  # training against inference
     evidence = Evidence.of(runs, seen, does, expected, added, arguments, needing)
     found = ranked(evidence, felt(evidence, clues(evidence)))[:_MOST]
+    if scale is not None:  # which one side has a call for
+        found = [one for one in found if one.row >= 0 or one.cause not in ONE_SIDED]
     chances = probabilities(found)
     order = sorted(range(len(found)), key=lambda one: (-strength(chances[one]), one))
     found, chances = [found[one] for one in order], [chances[one] for one in order]

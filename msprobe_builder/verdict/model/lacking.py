@@ -23,6 +23,7 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
 _LACKING = 60.0  # a tensor on one side alone
+CUT = 100.0  # a call of one side alone behind which nothing needs a gradient any more
 _HABIT = 3  # calls of one operator
 _ALONE = 8.0  # a call on one side alone, of which nothing shows
 _FEW_ALONE = 0.05  # of the forward calls; more are another implementation
@@ -87,7 +88,7 @@ def cut_off(runs: Runs, rows: Int) -> Iterable[Clue]:
         ):
             maker = int(part.table.node[made]) if made >= 0 else -1
             if maker >= 0 and partner[maker] < 0:
-                yield Clue(_LACKING, side, maker, Cause.GRADIENT, -1)
+                yield Clue(CUT, side, maker, Cause.GRADIENT, row)
                 return
         if not casts[node] and (calls.twin[node] >= 0) != (others.twin[other] >= 0):
             yield Clue(_LACKING, 0, node, Cause.GRADIENT, row)

@@ -76,7 +76,7 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
             strength = max(_ARGUMENT_SHOWS * strength, _ARGUMENT if plain else 0.0)
             cause = Cause.ARGUMENT
         yield Clue(strength, 0, at, cause, row, float(seen.size[row]), float(told[place]))
-    for at, several in evidence.arguments.items():
+    for at, several in evidence.arguments.items() if _are_of_one_batch(runs) else ():
         # What comes out has another size than there, so that nothing is compared.
         is_told = bool(evidence.does.counts[at]) and _same_shapes(runs, at)
         if is_told and at not in node and not all(one.is_slight for one in several):
@@ -126,12 +126,19 @@ def looked_behind(evidence: Evidence, clue: Clue) -> Clue:
     return clue if by is None else replace(clue, side=by[0], node=by[1], cause=Cause.ORDER)
 
 
+def _are_of_one_batch(runs: Runs) -> bool:
+    """Whether passes have the same sizes: of several micro-steps each is given a share."""
+    return runs.npu.tree.micro_steps == runs.bench.tree.micro_steps
+
+
 def _given_by_lone(evidence: Evidence, node: int) -> tuple[int, int] | None:
     """Side and node of a call of one side alone that has made what a call is given.
 
     Of another size than there, or in place of what there is not: nothing of it was compared.
     """
     runs = evidence.runs
+    if not _are_of_one_batch(runs):
+        return None
     bench = (runs.bench, runs.bench_partner, runs.bench_origin, runs.bench_row)
     for side, at, (part, partner, maker, known) in (
         (0, node, (runs.npu, runs.partner, runs.origin, runs.other)),

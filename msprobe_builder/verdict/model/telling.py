@@ -48,6 +48,9 @@ def _story(evidence: Evidence, clue: Clue) -> Fact:
         return fact("between", name=name, node=node, how=how)
     if cause is Cause.EXTERNAL:
         return _external(evidence, clue, name, how)
+    is_back = runs.npu.calls.direction[clue.node] == Direction.BACKWARD and clue.side == 0
+    if cause is Cause.GRADIENT and row >= 0 and not is_back:
+        return fact("gradient.cut_off", name=name)
     if cause is Cause.GRADIENT:
         return fact("gradient.lacking")
     if cause is Cause.ARGUMENT and row < 0:

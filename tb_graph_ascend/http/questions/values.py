@@ -7,7 +7,7 @@ from sqlite3 import Connection
 from werkzeug.wrappers import Request
 
 from msprobe_builder.database.read.graphs import BENCH, NPU
-from msprobe_builder.database.read.values import read_norms
+from msprobe_builder.database.read.values import read_norms, read_output_kinds
 from tb_graph_ascend.encode.values import encode_values
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.http.answers import Build
@@ -20,8 +20,11 @@ def question(request: Request, revision: str) -> Build:
     asked = read_query(request, pb.PlaceQuery)
 
     def build(connection: Connection) -> pb.Values:
-        npu = read_norms(connection, wanted_graph(connection, asked.step, asked.rank, NPU))
-        bench = read_norms(connection, wanted_graph(connection, asked.step, asked.rank, BENCH))
-        return encode_values(revision, npu, bench)
+        npu, bench = (
+            wanted_graph(connection, asked.step, asked.rank, side) for side in (NPU, BENCH)
+        )
+        norms = read_norms(connection, npu), read_norms(connection, bench)
+        kinds = read_output_kinds(connection, npu), read_output_kinds(connection, bench)
+        return encode_values(revision, norms, kinds)
 
     return build

@@ -13,6 +13,7 @@ import pytest
 
 from msprobe_builder.command.main import main
 from msprobe_builder.facts.wording import catalogue
+from tests.conftest import BuildDatabase
 from tests.worded import worded
 
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
@@ -131,6 +132,15 @@ def test_it_is_titled_by_the_runs_and_tells_no_path_of_this_machine(
     assert not [path for (path,) in files if path.startswith("/") and path in text]
 
 
+def test_a_clean_comparison_accuses_nobody(dumps: Path, build_database: BuildDatabase) -> None:
+    """Rounding of another precision is in colour, and is no first wrong node."""
+    built = build_database(dumps / "llama_statistics_bf16", dumps / "llama_statistics")
+    page = report(built)
+    assert ("class", "card clean") in page.attributes
+    assert "svg" not in page.tags[: page.tags.index("details")]
+    assert "No fault beyond rounding" in "\n".join(page.text)
+
+
 def test_where_elements_differ_is_a_picture(database: Path) -> None:
     slices = bytes([255] * 4 + [0] * 12 + [0] * 8 + [128] * 8)
     with closing(sqlite3.connect(database)) as connection:
@@ -210,7 +220,7 @@ def test_nothing_runs_and_nothing_is_loaded(database: Path) -> None:
     assert set(page.tags) <= {*allowed.split(), *inside.split()}
     names = {name for name, _ in page.attributes}
     drawn = "viewbox role aria-label x y rx width height fill stroke stroke-width text-anchor"
-    drawn += " fill-opacity"
+    drawn += " fill-opacity tabindex"
     known = {"lang", "charset", "name", "content", "http-equiv", "class", "style"}
     assert names <= known | set(drawn.split())
     fills = {value for name, value in page.attributes if name == "fill"}

@@ -90,6 +90,8 @@ def test_names_stand_wherever_the_sides_are_told_apart(capsys: pytest.CaptureFix
     assert "NPU 8 cards against GPU" in capsys.readouterr().out
     assert main(["report", "out/x.vis.db", "-o", "report.html"]) == 0
     assert "NPU 8 cards" in Path("report.html").read_text("utf-8")
+    assert main(["page", "out/x.vis.db", "-o", "page.html"]) == 0
+    assert "<title>NPU 8 cards ↔ GPU</title>" in Path("page.html").read_text("utf-8")
 
 
 @pytest.mark.usefixtures("sides")

@@ -25,7 +25,7 @@ from tests.faults.judging import verdict_on
         ),  # a factor of nearly 1, so that two calls put out nearly the same
         ("operated", "Convolutions differ"),  # of which gradients alone, beside one that cancels
         ("normed_bf16", "No fault beyond rounding"),  # in float32, made of half precision
-        ("scaled_fp16", "This run multiplies its loss by 1,024 times what the reference does"),
+        ("scaled_fp16", "The debug run multiplies its loss by 1,024 times what the reference does"),
     ],
 )
 def test_another_device_is_no_fault(name: str, told: str, devices: Path, tmp_path: Path) -> None:

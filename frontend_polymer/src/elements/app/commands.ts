@@ -47,15 +47,44 @@ export interface Command {
   readonly kind?: string;
   /** It takes the focus along; after all others that is in the graph. */
   readonly takesFocus?: boolean;
-  /** Also while all steps and ranks are shown. */
+  /** While all steps and ranks are shown, others enter the graph first. */
   readonly isEverywhere?: boolean;
+  /** It makes no sense now: its key says so, the palette does without it. */
+  readonly isIdle?: boolean;
+  /** Where the list of keys has it; what has no key needs none. */
+  readonly group?: KeyGroup;
 }
 
-/** The commands that make sense now. */
+/** What keys are for, in the order of the list of keys. */
+export const KEY_GROUPS = ['find', 'fault', 'view', 'match', 'other'] as const;
+export type KeyGroup = (typeof KEY_GROUPS)[number];
+
+/** All commands, those that make no sense now among them. */
 export function commandsOf(target: CommandTarget, text: Texts): Command[] {
-  const { session, state, walker } = target;
-  const { shell, view, help, search, toolbar } = text;
-  const everywhere: Command[] = [
+  const { state } = target;
+  if (!fileOf(state)) return everywhere(target, text);
+  const isTwo = hasBench(state);
+  return [
+    ...grouped('find', finding(target, text)),
+    ...grouped('fault', faults(target, text)),
+    ...grouped('fault', flowing(target, text)),
+    ...grouped('view', viewing(target, text)),
+    ...grouped('match', matching(target, text)).map((one) => {
+      return { ...one, isIdle: !isTwo || one.isIdle === true };
+    }),
+    ...grouped('view', neighbouring(target, text)),
+    ...grouped('other', everywhere(target, text)),
+  ];
+}
+
+function grouped(group: KeyGroup, commands: readonly Command[]): Command[] {
+  return commands.map((command) => ({ ...command, group }));
+}
+
+function everywhere(target: CommandTarget, text: Texts): Command[] {
+  const { session, state } = target;
+  const { shell, help, toolbar } = text;
+  return [
     { name: help.help, keys: ['?'], run: () => target.help(), takesFocus: true },
     { name: shell.palette, keys: [':'], run: () => target.openPalette(), takesFocus: true },
     { name: help.overview, keys: ['o'], run: () => target.toggleOverview(), takesFocus: true },
@@ -66,85 +95,108 @@ export function commandsOf(target: CommandTarget, text: Texts): Command[] {
     { name: toolbar.theme, keys: [], run: () => target.toggleTheme() },
     { name: `${toolbar.language} / Language / 语言`, keys: [], run: () => target.toggleLanguage() },
   ].map((command) => ({ ...command, isEverywhere: true }));
-  const neighbours = neighbouring(target, text);
-  if (!state.graphs) return [...everywhere, ...neighbours];
-  const run = (command: ViewCommand) => () => target.runView(command);
-  const only = (side: Side | null) => () => session.setView({ only: side });
-  const ofTwo: Command[] = [
-    { name: shell.firstError, keys: [], run: () => goToFirstError(walker) },
-    { name: text.verdict.nextSuspect, keys: ['v'], run: () => stepSuspect(walker, 1) },
-    { name: text.verdict.previousSuspect, keys: ['V'], run: () => stepSuspect(walker, -1) },
-    { name: text.verdict.nextError, keys: ['e'], run: () => stepError(walker, 1) },
-    { name: text.verdict.previousError, keys: ['E'], run: () => stepError(walker, -1) },
-    { name: text.verdict.card, keys: ['j'], run: () => target.toggleCard(), takesFocus: true },
-    { name: view.pathToErrors, keys: [], run: run('path-to-errors') },
-    { name: shell.matchSelected, keys: ['m'], run: () => target.pickPartner() },
-    ...takingBack(target, text),
-    ...ofAutomatic(target, text),
-    { name: view.sync, keys: [], run: () => session.setView({ sync: !state.view.sync }) },
-    {
-      name: view.unified,
-      keys: ['i'],
-      run: () => session.setView({ unified: !state.view.unified }),
-    },
-    { name: shell.bothSides, keys: [], run: () => session.setView({ only: null, unified: false }) },
-    { name: shell.onlyDebug, keys: [], run: only(Side.NPU) },
-    { name: shell.onlyReference, keys: [], run: only(Side.BENCH) },
+}
+
+function finding(target: CommandTarget, text: Texts): Command[] {
+  const { help, search } = text;
+  const isIdle = !target.state.hits && !target.state.fileHits;
+  return [
+    { name: help.search, keys: ['/'], run: () => target.focusSearch(), takesFocus: true },
+    { name: search.next, keys: ['n', '.'], run: () => target.stepHit(1), isIdle },
+    { name: search.previous, keys: ['p', 'N', ','], run: () => target.stepHit(-1), isIdle },
+    { name: text.find.below, keys: ['b'], run: () => target.findBelow() },
+    { name: text.find.panelHint, keys: ['l'], run: () => target.toggleList() },
   ];
+}
+
+function faults(target: CommandTarget, text: Texts): Command[] {
+  const { verdict } = text;
+  const { walker, state } = target;
+  const isIdle = !hasBench(state);
+  const suspect = (name: string, key: string, by: 1 | -1): Command => {
+    return { name, keys: [key], run: () => stepSuspect(walker, by), isEverywhere: true };
+  };
+  return [
+    { name: text.shell.firstError, keys: [], run: () => goToFirstError(walker), isIdle },
+    suspect(verdict.nextSuspect, 'v', 1),
+    suspect(verdict.previousSuspect, 'V', -1),
+    { name: verdict.nextError, keys: ['e'], run: () => stepError(walker, 1), isIdle },
+    { name: verdict.previousError, keys: ['E'], run: () => stepError(walker, -1), isIdle },
+    { name: verdict.card, keys: ['j'], run: () => target.toggleCard(), takesFocus: true },
+    { name: text.view.pathToErrors, keys: [], run: () => target.runView('path-to-errors'), isIdle },
+  ];
+}
+
+function flowing({ session, state, walker }: CommandTarget, { flow }: Texts): Command[] {
+  const draw = () => session.setView({ trail: !state.view.trail });
+  return [
+    { name: flow.upstream, keys: ['g'], run: () => void goUpstream(walker, false) },
+    { name: flow.origin, keys: ['G'], run: () => void goUpstream(walker, true) },
+    { name: flow.back, keys: ['Backspace'], run: () => void goBack(walker) },
+    { name: flow.draw, keys: ['t'], run: draw },
+  ];
+}
+
+function viewing(target: CommandTarget, text: Texts): Command[] {
+  const { session, state } = target;
+  const { shell, view } = text;
+  const isTwo = hasBench(state);
+  const run = (command: ViewCommand) => () => target.runView(command);
+  const change = (name: string, key: string, to: () => Parameters<Session['setView']>[0]) => {
+    return { name, keys: key ? [key] : [], run: () => session.setView(to()), isIdle: !isTwo };
+  };
+  const only = (side: Side) => () => ({ only: side });
   const modes = colourModesOf(state);
-  const colours: Command[] = [
-    { name: text.colours.next, keys: ['c'], run: () => target.nextColours() },
-    ...modes.map((mode) => ({
+  const plain = (name: string, command: ViewCommand) => ({ name, keys: [], run: run(command) });
+  const deepest = Math.max(...(state.graphs ?? []).map((graph) => graph?.deepest ?? 0), 0);
+  return [
+    { name: text.details.dock, keys: ['r'], run: () => target.toggleDock() },
+    change(view.sync, '', () => ({ sync: !state.view.sync })),
+    change(view.unified, 'i', () => ({ unified: !state.view.unified })),
+    change(shell.bothSides, '', () => ({ only: null, unified: false })),
+    change(shell.onlyDebug, '', only(Side.NPU)),
+    change(shell.onlyReference, '', only(Side.BENCH)),
+    {
+      name: text.colours.next,
+      keys: ['c'],
+      run: () => target.nextColours(),
+      isIdle: modes.length < 2,
+    },
+    ...(modes.length > 1 ? modes : []).map((mode) => ({
       name: text.colours.by[mode],
       keys: [],
       run: () => session.setView({ colours: mode }),
     })),
-  ];
-  const deepest = Math.max(...state.graphs.map((graph) => graph?.deepest ?? 0));
-  const levels = Array.from({ length: deepest }, (_, at) => at + 1);
-  const made: Command[] = [
-    { name: shell.saveTable, keys: [], run: run('xlsx') },
-    { name: shell.saveReport, keys: [], run: run('report') },
-  ];
-  return [
-    { name: help.search, keys: ['/'], run: () => target.focusSearch(), takesFocus: true },
-    { name: search.next, keys: ['n', '.'], run: () => target.stepHit(1) },
-    { name: search.previous, keys: ['p', 'N', ','], run: () => target.stepHit(-1) },
-    { name: text.flow.upstream, keys: ['g'], run: () => void goUpstream(walker, false) },
-    { name: text.flow.origin, keys: ['G'], run: () => void goUpstream(walker, true) },
-    { name: text.flow.back, keys: ['Backspace'], run: () => void goBack(walker) },
-    {
-      name: text.flow.draw,
-      keys: ['t'],
-      run: () => session.setView({ trail: !state.view.trail }),
-    },
-    { name: text.find.below, keys: ['b'], run: () => target.findBelow() },
-    { name: text.find.panelHint, keys: ['l'], run: () => target.toggleList() },
-    { name: text.details.dock, keys: ['r'], run: () => target.toggleDock() },
-    ...(hasBench(state) ? ofTwo : []),
-    ...(modes.length > 1 ? colours : []),
     { name: text.colours.powers, keys: ['k'], run: () => target.togglePowers() },
-    { name: view.expandAll, keys: [], run: run('expand-all') },
-    { name: view.collapseAll, keys: [], run: run('collapse-all') },
-    ...levels.map((level) => ({ name: view.toLevel(level), keys: [], run: run({ level }) })),
-    { name: shell.foldLayers, keys: [], run: run('fold-layers') },
-    { name: view.fit, keys: [], run: run('fit') },
-    { name: view.zoomIn, keys: [], run: run('zoom-in') },
-    { name: view.zoomOut, keys: [], run: run('zoom-out') },
-    { name: view.zoomReset, keys: [], run: run('reading-size') },
-    { name: shell.savePng, keys: [], run: run('png') },
-    { name: shell.saveSvg, keys: [], run: run('svg') },
-    ...(hasServer(state) ? made : []),
-    ...neighbours,
-    ...everywhere,
+    plain(view.expandAll, 'expand-all'),
+    plain(view.collapseAll, 'collapse-all'),
+    ...Array.from({ length: deepest }, (_, at) => plain(view.toLevel(at + 1), { level: at + 1 })),
+    plain(shell.foldLayers, 'fold-layers'),
+    plain(view.fit, 'fit'),
+    plain(view.zoomIn, 'zoom-in'),
+    plain(view.zoomOut, 'zoom-out'),
+    plain(view.zoomReset, 'reading-size'),
+    plain(shell.savePng, 'png'),
+    plain(shell.saveSvg, 'svg'),
+    ...(hasServer(state)
+      ? [plain(shell.saveTable, 'xlsx'), plain(shell.saveReport, 'report')]
+      : []),
+  ];
+}
+
+function matching(target: CommandTarget, text: Texts): Command[] {
+  const pick = () => target.pickPartner();
+  return [
+    { name: text.shell.matchSelected, keys: ['m'], run: pick },
+    ...takingBack(target, text),
+    ...ofAutomatic(target, text),
   ];
 }
 
 /** The next and previous rank of the step, and step of the rank. */
 function neighbouring({ session, state }: CommandTarget, text: Texts): Command[] {
-  const { step, rank, page } = state.view;
+  const { step, rank } = state.view;
   const pairs = fileOf(state)?.graphs ?? [];
-  if (page !== 'graph' || pairs.length < 2) return [];
   const ranks = pairs.filter((pair) => pair.step === step).map((pair) => pair.rank);
   const steps = pairs.filter((pair) => pair.rank === rank).map((pair) => pair.step);
   const go = (values: number[], current: number, by: 1 | -1, open: (value: number) => void) => {
@@ -154,11 +206,15 @@ function neighbouring({ session, state }: CommandTarget, text: Texts): Command[]
   const toRank = (by: 1 | -1) => () => go(ranks, rank, by, (to) => void session.open({ rank: to }));
   const toStep = (by: 1 | -1) => () => go(steps, step, by, (to) => void session.open({ step: to }));
   const { shell } = text;
+  const beside = (name: string, key: string, all: number[], own: number, by: 1 | -1) => ({
+    ...{ name, keys: [key], isIdle: all[all.indexOf(own) + by] === undefined },
+    run: all === ranks ? toRank(by) : toStep(by),
+  });
   return [
-    { name: shell.nextRank, keys: [']'], run: toRank(1) },
-    { name: shell.previousRank, keys: ['['], run: toRank(-1) },
-    { name: shell.nextStep, keys: ['}'], run: toStep(1) },
-    { name: shell.previousStep, keys: ['{'], run: toStep(-1) },
+    beside(shell.nextRank, ']', ranks, rank, 1),
+    beside(shell.previousRank, '[', ranks, rank, -1),
+    beside(shell.nextStep, '}', steps, step, 1),
+    beside(shell.previousStep, '{', steps, step, -1),
   ];
 }
 
@@ -167,19 +223,29 @@ function ofAutomatic({ session, state, judge }: CommandTarget, { match }: Texts)
   const { automatic } = state.view;
   const { selected, graphs } = state;
   const graph = graphs?.[selected?.side ?? Side.NPU];
-  const reject = (name: string): Command => {
-    return { name, keys: ['Y'], run: () => judge(MatchAction.REJECT), isNamedFirst: true };
-  };
-  const commands: Command[] = [];
-  if (selected && graph?.isAutomatic(selected.index)) {
-    const run = () => judge(MatchAction.CONFIRM);
-    commands.push({ name: match.confirm, keys: ['y'], run }, reject(match.reject));
-  } else if (selected && graph && graph.group[selected.index]! >= 0) {
-    commands.push(reject(match.rejectGroup));
-  }
-  if (!pairOf(state)?.automatic) return commands;
-  const hide = () => session.setView({ automatic: !automatic });
-  return [...commands, { name: match.hideAutomatic, keys: ['h'], run: hide }];
+  const isAutomatic = selected && graph?.isAutomatic(selected.index) === true;
+  const isGrouped = selected && graph ? graph.group[selected.index]! >= 0 : false;
+  return [
+    {
+      name: match.confirm,
+      keys: ['y'],
+      run: () => judge(MatchAction.CONFIRM),
+      isIdle: !isAutomatic,
+    },
+    {
+      name: isAutomatic || !isGrouped ? match.reject : match.rejectGroup,
+      keys: ['Y'],
+      run: () => judge(MatchAction.REJECT),
+      isNamedFirst: true,
+      isIdle: !isAutomatic && !isGrouped,
+    },
+    {
+      name: match.hideAutomatic,
+      keys: ['h'],
+      run: () => session.setView({ automatic: !automatic }),
+      isIdle: !pairOf(state)?.automatic,
+    },
+  ];
 }
 
 /** What is undone or done again is part of the name. */

@@ -44,7 +44,7 @@ import { judge } from '../match/judge';
 import { pickRefusal } from '../match/match-choices';
 import { controls, tokens } from '../parts/styles';
 import { takeBack, type TakeBack } from '../match/take-back';
-import { findBelow, stepError, stepSuspect, type Walker } from './walks';
+import { enterGraph, findBelow, stepError, stepSuspect, type Walker } from './walks';
 import { shownPlace } from './window-words';
 
 /** Before the catalogue is there. */
@@ -276,12 +276,15 @@ export class GaApp extends LocalizedElement implements CommandTarget {
   }
 
   help(): void {
-    (this.$['helpDialog'] as GaHelp).open();
+    (this.$['helpDialog'] as GaHelp).open(commandsOf(this, this.text));
   }
 
   openPalette(): void {
-    const commands = [...commandsOf(this, this.text), ...placesOf(this, this.text)];
-    const runs = commands.map((command) => ({ ...command, run: () => this.perform(command) }));
+    const possible = commandsOf(this, this.text).filter(({ isIdle }) => isIdle !== true);
+    const runs = [...possible, ...placesOf(this, this.text)].map((command) => ({
+      ...command,
+      run: () => this.perform(command),
+    }));
     const { graphs } = this._isOverview(this.state) ? { graphs: null } : this.state;
     const go = (node: NodeRef) => {
       this.goTo(node);
@@ -303,18 +306,9 @@ export class GaApp extends LocalizedElement implements CommandTarget {
     this.isListOpen = !this.isListOpen;
   }
 
-  toggleTheme(): void {
-    (this.$['toolbar'] as GaToolbar)._theme();
-  }
-
-  toggleLanguage(): void {
-    (this.$['toolbar'] as GaToolbar)._language();
-  }
-
-  focusSearch(): void {
-    (this.$['toolbar'] as GaToolbar).focusSearch();
-  }
-
+  readonly toggleTheme = () => (this.$['toolbar'] as GaToolbar)._theme();
+  readonly toggleLanguage = () => (this.$['toolbar'] as GaToolbar)._language();
+  readonly focusSearch = () => (this.$['toolbar'] as GaToolbar).focusSearch();
   stepHit(direction: 1 | -1): void {
     this.goTo((hits) => hits.step(direction));
   }
@@ -323,14 +317,8 @@ export class GaApp extends LocalizedElement implements CommandTarget {
     if (findBelow(this.walker)) this.isListOpen = true;
   }
 
-  toggleCard(): void {
-    (this.$['verdictLine'] as GaVerdictLine).toggle();
-  }
-
-  toggleDock(): void {
-    (this.$['details'] as GaDetails).toggleDock();
-  }
-
+  readonly toggleCard = () => (this.$['verdictLine'] as GaVerdictLine).toggle();
+  readonly toggleDock = () => (this.$['details'] as GaDetails).toggleDock();
   nextColours(): void {
     const colours = nextColours(this.state);
     this.session.setView({ colours });
@@ -368,24 +356,30 @@ export class GaApp extends LocalizedElement implements CommandTarget {
 
   readonly runView = (command: ViewCommand) => this.hierarchy.run(command);
 
-  /** Keys work in the graph after every command. */
-  private perform({ run, takesFocus = false }: Pick<Command, 'run' | 'takesFocus'>): void {
+  /** Keys work in the graph after every command; on the overview it is entered first. */
+  private perform(command: Command): void {
+    const { name, run, takesFocus = false, isEverywhere = false } = command;
+    if (!isEverywhere && this._isOverview(this.state)) {
+      void enterGraph(this.session).then(() => {
+        const same = commandsOf(this, this.text).find((other) => other.name === name);
+        if (same && !this._isOverview(this.state)) this.press(same);
+      });
+      return;
+    }
     run();
     if (!takesFocus && !this._isOverview(this.state)) this.hierarchy.focusGraph();
   }
 
-  private press({ name, run, takesFocus = false, isNamedFirst = false }: Command): void {
-    const isAgreed = !isNamedFirst || this.agreement.isAgreed(name);
-    if (isAgreed) this.perform({ run, takesFocus });
+  private press(command: Command): void {
+    const { name, isNamedFirst = false, isIdle = false } = command;
+    if (isIdle) this.say(this.text.shell.idle(name));
+    else if (!isNamedFirst || this.agreement.isAgreed(name)) this.perform(command);
     else this.say(this.text.match.pressAgain(name));
   }
 
   /** Keys that work wherever the focus is, unless it is in a field to type in. */
   private key(event: KeyboardEvent): void {
-    const isOverview = this._isOverview(this.state);
-    const commands = commandsOf(this, this.text);
-    const possible = commands.filter(({ isEverywhere }) => isEverywhere === true || !isOverview);
-    const command = commandOf(event, possible);
+    const command = commandOf(event, commandsOf(this, this.text));
     if (command) this.press(command);
     // Otherwise Escape is the browser's own, which closes a dialog with it.
     else if (event.key === 'Escape' && this.state.pick) this.session.endPick(null);

@@ -5,11 +5,19 @@ import type { Texts } from '../../i18n';
 import type { GaDialog } from '../parts/ga-dialog';
 import '../parts/ga-dialog';
 import { LocalizedElement } from '../parts/localized';
+import { KEY_GROUPS, type Command, type KeyGroup } from './commands';
 import { controls } from '../parts/styles';
+
+interface Entry {
+  readonly keys: string;
+  readonly text: string;
+  /** The first key of a command; empty for gestures and what the graph does itself. */
+  readonly command: string;
+}
 
 interface Group {
   readonly title: string;
-  readonly entries: readonly { readonly keys: string; readonly text: string }[];
+  readonly entries: readonly Entry[];
 }
 
 /** The list of keys and gestures. */
@@ -17,8 +25,11 @@ export class GaHelp extends LocalizedElement {
   static get template() {
     return html`${controls}
       <style>
+        ga-dialog {
+          --ga-dialog-width: 1160px;
+        }
         .groups {
-          columns: 2;
+          columns: 3 300px;
           column-gap: 32px;
         }
         section {
@@ -46,12 +57,12 @@ export class GaHelp extends LocalizedElement {
       </style>
       <ga-dialog id="dialog" heading="[[text.help.title]]">
         <div class="groups">
-          <template is="dom-repeat" items="[[_groups(text)]]">
+          <template is="dom-repeat" items="[[_groups(commands, text)]]">
             <section>
               <h2>[[item.title]]</h2>
               <dl>
                 <template is="dom-repeat" items="[[item.entries]]">
-                  <dt>[[item.keys]]</dt>
+                  <dt data-key$="[[item.command]]">[[item.keys]]</dt>
                   <dd>[[item.text]]</dd>
                 </template>
               </dl>
@@ -61,13 +72,33 @@ export class GaHelp extends LocalizedElement {
       </ga-dialog>`;
   }
 
-  open(): void {
+  static override get properties() {
+    return { ...super.properties, commands: { type: Array, value: () => [] } };
+  }
+
+  declare commands: readonly Command[];
+
+  /** Lists gestures, the keys of the graph, and those of all commands. */
+  open(commands: readonly Command[]): void {
+    this.commands = commands;
     (this.$['dialog'] as GaDialog).open();
   }
 
-  _groups(text: Texts): Group[] {
+  _groups(commands: readonly Command[], text: Texts): Group[] {
     const { help } = text;
-    const entry = (keys: string, does: string) => ({ keys, text: does });
+    const entry = (keys: string, does: string): Entry => ({ keys, text: does, command: '' });
+    const ofCommands = (group: KeyGroup) =>
+      commands
+        .filter((command) => command.group === group && command.keys.length > 0)
+        .map(({ keys, name }) => ({
+          keys: keys.map((key) => (OTHERS[key] ? `${key}, ${OTHERS[key]}` : key)).join('  '),
+          text: name,
+          command: keys[0]!,
+        }));
+    const extra: Partial<Record<KeyGroup, Entry[]>> = {
+      find: [entry('Esc', help.close2)],
+      match: [entry(`Alt + ${help.drag}`, text.shell.matchDrag)],
+    };
     return [
       {
         title: help.groups.open,
@@ -83,7 +114,6 @@ export class GaHelp extends LocalizedElement {
           entry('↑ ↓ ← →', help.walk),
           entry('Home End', help.ends),
           entry('X', help.cross),
-          entry('i', text.view.unified),
           entry(help.drag, help.pan),
           entry(help.wheel, help.pan),
           entry('A D', help.pan),
@@ -93,43 +123,15 @@ export class GaHelp extends LocalizedElement {
           entry('0', help.readingSize),
         ],
       },
-      {
-        title: help.groups.find,
-        entries: [
-          entry('/', help.search),
-          entry('n p  . ,', help.nextPrevious),
-          entry('l', text.find.panelHint),
-          entry('Esc', help.close2),
-        ],
-      },
-      {
-        title: help.groups.fault,
-        entries: [
-          entry('v V', `${text.verdict.nextSuspect}, ${text.verdict.previousSuspect}`),
-          entry('e E', `${text.verdict.nextError}, ${text.verdict.previousError}`),
-          entry('g', text.flow.upstream),
-          entry('G', text.flow.origin),
-          entry('Backspace', text.flow.back),
-          entry('t', text.flow.draw),
-          entry('c', text.colours.next),
-        ],
-      },
-      {
-        title: help.groups.other,
-        entries: [
-          entry('m', text.shell.matchSelected),
-          entry('u, Ctrl+Z', text.match.undoMatch),
-          entry('U, Ctrl+Y', text.match.redoMatch),
-          entry(`Alt + ${help.drag}`, text.shell.matchDrag),
-          entry('[ ]', `${text.shell.previousRank}, ${text.shell.nextRank}`),
-          entry('{ }', `${text.shell.previousStep}, ${text.shell.nextStep}`),
-          entry('o', help.overview),
-          entry(': Ctrl+K', text.shell.palette),
-          entry('?', help.help),
-        ],
-      },
-    ];
+      ...KEY_GROUPS.map((group) => ({
+        title: help.groups[group],
+        entries: [...ofCommands(group), ...(extra[group] ?? [])],
+      })),
+    ].filter(({ entries }) => entries.length > 0);
   }
 }
+
+/** Keys of other programs that do the same. */
+const OTHERS: Readonly<Record<string, string>> = { ':': 'Ctrl+K', u: 'Ctrl+Z', U: 'Ctrl+Y' };
 
 customElements.define('ga-help', GaHelp);

@@ -5,6 +5,7 @@ import { LANGUAGES, nextLanguage, rememberLanguage, setLanguage, type Texts } fr
 import { fileOf, hasServer, pairOf, type AppState } from '../../session/app-state';
 import type { Session } from '../../session/session';
 import { ALL_MICRO_STEPS } from '../../session/state';
+import { fileTitle } from '../../session/titles';
 import type { ThemeChoice } from '../../session/theme';
 import '../parts/ga-icon';
 import type { IconName } from '../parts/ga-icon';
@@ -49,7 +50,7 @@ export class GaToolbar extends LocalizedElement {
           white-space: nowrap;
         }
         label.file {
-          flex: 0 1 340px;
+          flex: 0 2 300px;
           min-width: 0;
         }
         label.file select {
@@ -61,8 +62,8 @@ export class GaToolbar extends LocalizedElement {
           min-width: 64px;
         }
         ga-search {
-          flex: 1 1 400px;
-          min-width: 400px;
+          flex: 1 1 480px;
+          min-width: 460px;
           max-width: 640px;
           margin-left: auto;
         }
@@ -227,7 +228,7 @@ export class GaToolbar extends LocalizedElement {
       const all = { value: String(ALL_MICRO_STEPS), label: text.toolbar.allMicroSteps };
       const sameStep = pairs.filter((pair) => pair.step === state.view.step);
       return {
-        file: (state.catalog?.files ?? []).map(fileOption),
+        file: fileOptions(state.catalog?.files ?? []),
         step: numbers([...new Set(pairs.map((pair) => pair.step))]),
         rank: numbers(sameStep.map((pair) => pair.rank)),
         micro: micros < 2 ? [all] : [all, ...numbers([...Array(micros).keys()])],
@@ -337,10 +338,15 @@ export class GaToolbar extends LocalizedElement {
   }
 }
 
-/** Every file has the same suffix; the title of the list shows it. */
-function fileOption({ file, problem }: DatabaseFile): Choice {
-  const name = file.replace(/\.vis\.db$/, '');
-  return { value: file, label: problem ? `⚠ ${name}` : name };
+/** Files of the same two runs are told apart by when they were built. */
+function fileOptions(files: readonly DatabaseFile[]): Choice[] {
+  const titles = files.map(fileTitle);
+  return files.map(({ file, problem, createdAt }, at) => {
+    const title = titles[at]!;
+    const isAlone = titles.indexOf(title) === titles.lastIndexOf(title);
+    const name = isAlone ? title : `${title} · ${createdAt.slice(0, 16).replace('T', ' ')}`;
+    return { value: file, label: problem ? `⚠ ${name}` : name };
+  });
 }
 
 function numbers(values: readonly number[]): Choice[] {

@@ -8,7 +8,7 @@ import { moduleAt } from '../../session/conditions';
 import { searchBelow, type NodePlace } from '../../session/finding';
 import type { Session } from '../../session/session';
 import { back, visit } from '../../session/trail';
-import { nextError, nextSuspect, placeOf } from '../../session/verdict';
+import { nextError, nextSuspect, placeOf, verdictOf } from '../../session/verdict';
 import { firstError, leastError } from '../parts/first-error';
 
 /** The viewer, as far as a walk needs it. */
@@ -42,6 +42,13 @@ export function stepError({ session, goTo, focusGraph, say }: Walker, direction:
   if (index >= 0) goTo({ side: Side.NPU, index });
   else say(texts().verdict.noError);
   focusGraph();
+}
+
+/** Shows the graph that was left for the overview, else the one that the verdict leads to. */
+export function enterGraph(session: Session): Promise<void> {
+  const { graphs, view } = session.state;
+  const { step, rank } = graphs ? view : (verdictOf(session.state)?.suspects[0] ?? view);
+  return session.enter(step, rank);
 }
 
 /** To who gave the selected node what is wrong, or at once to where that began. */

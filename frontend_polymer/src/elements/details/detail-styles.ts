@@ -23,16 +23,10 @@ export const detailStyles = html`<style>
       border-left: 1px solid var(--ga-border);
     }
     :host([dock]:not([collapsed])) .header {
-      flex-wrap: wrap;
-      padding-top: 6px;
+      align-items: flex-start;
     }
     :host([dock]:not([collapsed])) ga-node-summary {
-      flex-basis: 70%;
       --ga-summary-wrap: wrap;
-    }
-    :host([dock]:not([collapsed])) ga-call-site {
-      flex-basis: 80%;
-      order: 1;
     }
     :host([dock]:not([collapsed])) .tabs {
       flex-wrap: wrap;
@@ -65,29 +59,26 @@ export const detailStyles = html`<style>
       gap: 2px 12px;
     }
   }
+  /* The line of code stands below where it has no room beside. */
+  .about {
+    display: flex;
+    flex-wrap: wrap;
+    align-items: center;
+    gap: 0 8px;
+    flex: 1;
+    min-width: 0;
+  }
   ga-call-site {
-    flex: 1 1 200px;
+    flex: 1 1 240px;
+    min-width: 0;
   }
   ga-node-summary {
     flex: 0 1 auto;
     min-width: 0;
   }
-  #dock {
-    margin-left: auto;
-  }
   @media (max-width: 1000px) {
     #dock {
       display: none;
-    }
-    .header {
-      flex-wrap: wrap;
-    }
-    ga-node-summary {
-      flex: 1 1 300px;
-    }
-    ga-call-site {
-      order: 1;
-      flex: 1 0 100%;
     }
   }
   [role='tablist'] {

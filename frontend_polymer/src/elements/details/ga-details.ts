@@ -47,13 +47,15 @@ export class GaDetails extends LocalizedElement {
         on-resize="_resize"
       ></ga-resize>
       <div class="header">
-        <ga-back
-          hidden$="[[!state.trail.length]]"
-          session="[[session]]"
-          state="[[state]]"
-        ></ga-back>
-        <ga-node-summary state="[[state]]"></ga-node-summary>
-        <ga-call-site state="[[state]]" on-show-stack="_showStack"></ga-call-site>
+        <div class="about">
+          <ga-back
+            hidden$="[[!state.trail.length]]"
+            session="[[session]]"
+            state="[[state]]"
+          ></ga-back>
+          <ga-node-summary state="[[state]]"></ga-node-summary>
+          <ga-call-site state="[[state]]" on-show-stack="_showStack"></ga-call-site>
+        </div>
         <button
           id="dock"
           class="icon plain"

@@ -97,6 +97,7 @@ export class GaSearch extends LocalizedElement {
           spellcheck="false"
           autocomplete="off"
           placeholder="[[text.search.placeholder]]"
+          title="[[text.search.hint]]"
           aria-label="[[text.search.label]]"
           on-focus="_prepare"
           on-input="_search"

@@ -234,7 +234,12 @@ export class GaHierarchy extends LocalizedElement {
       only: [view.onlyDebug, view.onlyReference] as const,
       elsewhere: view.elsewhere,
     };
-    this.view.setFacts({ values: [values?.npu ?? [], values?.bench ?? []], words });
+    this.view.setFacts({
+      values: [values?.npu ?? [], values?.bench ?? []],
+      tensorOf: [values?.npuTensor ?? [], values?.benchTensor ?? []],
+      tensors: values?.tensors ?? [],
+      words,
+    });
   }
 
   /** Comes with every change of state; to look up the colours anew takes all nodes. */

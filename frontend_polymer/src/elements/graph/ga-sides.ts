@@ -59,7 +59,6 @@ export class GaSides extends LocalizedElement {
         }
         .side strong {
           font-weight: 600;
-          flex: none;
         }
         .side .path {
           color: var(--ga-muted);
@@ -85,13 +84,23 @@ export class GaSides extends LocalizedElement {
       </style>
       <div class="names" style$="[[_room(heads)]]">
         <div class$="[[_sideClass(state)]]">
-          <strong>[[_sideName(state, text)]]</strong>
-          <span class="mono path cut" title="[[file.npuPath]]"><bdi>[[file.npuPath]]</bdi></span>
+          <strong class="cut">[[_called(file.npuName, state, text)]]</strong>
+          <span class="muted" hidden$="[[!file.npuName]]">[[_sideName(state, text)]]</span>
+          <span
+            class="mono path cut"
+            title="[[file.npuPath]]"
+            hidden$="[[_same(file.npuName, file.npuPath)]]"
+            ><bdi>[[file.npuPath]]</bdi></span
+          >
           <span class="note" hidden$="[[!_isAlone(state)]]">[[text.header.noGraph]]</span>
         </div>
         <div class="side" hidden$="[[!_hasBench(state)]]">
-          <strong>[[text.sides.reference]]</strong>
-          <span class="mono path cut" title="[[file.benchPath]]"
+          <strong class="cut">[[_calledReference(file.benchName, text)]]</strong>
+          <span class="muted" hidden$="[[!file.benchName]]">[[text.sides.reference]]</span>
+          <span
+            class="mono path cut"
+            title="[[file.benchPath]]"
+            hidden$="[[_same(file.benchName, file.benchPath)]]"
             ><bdi>[[file.benchPath]]</bdi></span
           >
         </div>
@@ -141,6 +150,19 @@ export class GaSides extends LocalizedElement {
 
   _sideName(state: AppState, text: Texts): string {
     return sideName(state, Side.NPU, text);
+  }
+
+  /** What the user calls the run, else what its side is. */
+  _called(name: string, state: AppState, text: Texts): string {
+    return name || sideName(state, Side.NPU, text);
+  }
+
+  _same(name: string, path: string): boolean {
+    return name === path;
+  }
+
+  _calledReference(name: string, text: Texts): string {
+    return name || text.sides.reference;
   }
 
   _sideClass(state: AppState): string {

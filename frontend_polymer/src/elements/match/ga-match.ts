@@ -3,7 +3,12 @@ import '@polymer/polymer/lib/elements/dom-repeat.js';
 
 import { asProblem } from '../../data/problem';
 import { ask, change } from '../../data/api';
-import type { EditState, MatchCandidate, MatchReport } from '../../generated/graph_pb';
+import {
+  Side,
+  type EditState,
+  type MatchCandidate,
+  type MatchReport,
+} from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import type { NodeRef } from '../../layout/hierarchy';
 import { fileOf, hasBench, type AppState } from '../../session/app-state';
@@ -115,6 +120,8 @@ export class GaMatch extends LocalizedElement {
   private wasActive = false;
   /** How many were asked for; only the answer to the last one is shown. */
   private previews = 0;
+  /** Indexes of the pair that was taken apart last, of both sides. */
+  private ended: readonly (number | undefined)[] = [];
   private taken: NodeRef | null = null;
 
   override ready(): void {
@@ -169,10 +176,18 @@ export class GaMatch extends LocalizedElement {
 
   /** The best candidate, unless somebody has chosen meanwhile. */
   private async preselect(): Promise<void> {
-    const best = bestOf(this.candidates);
+    const best = bestOf(this.candidates.filter((one) => !this.isEnded(one.index)));
     if (this.chosen || !best) return;
     this.chosen = best;
     await this._preview();
+  }
+
+  /** Whether somebody has just taken the selected node and this candidate apart. */
+  private isEnded(candidate: number): boolean {
+    const { selected } = this.state;
+    const pair =
+      selected?.side === Side.BENCH ? [candidate, selected.index] : [selected?.index, candidate];
+    return this.ended.join() === pair.join();
   }
 
   _picked(node: NodeRef | null): void {
@@ -217,6 +232,8 @@ export class GaMatch extends LocalizedElement {
     const request = this.request(false);
     if (!request) return;
     writeSetting(AUTHOR, request.author);
+    const { detail } = this.state;
+    this.ended = isMatched(detail) ? [detail?.npu?.index, detail?.bench?.index] : [];
     await this.change(() => change(this.session.fetch, 'match', request));
   }
 

@@ -6,16 +6,14 @@ import { controls } from '../parts/styles';
 export const trendStyles = html`${controls}
   <style>
     dialog {
-      width: 96vw;
-      height: 94vh;
+      width: 100vw;
+      height: 100vh;
       max-width: none;
       max-height: none;
       padding: 0;
-      border: 1px solid var(--ga-border);
-      border-radius: 12px;
+      border: none;
       background: var(--ga-surface);
       color: var(--ga-text);
-      box-shadow: var(--ga-shadow);
     }
     dialog::backdrop {
       background: rgb(0 0 0 / 40%);
@@ -23,9 +21,9 @@ export const trendStyles = html`${controls}
     .page {
       display: flex;
       flex-direction: column;
-      gap: 10px;
+      gap: 6px;
       height: 100%;
-      padding: 14px 18px;
+      padding: 8px 14px;
     }
     header,
     .controls,
@@ -90,6 +88,10 @@ export const trendStyles = html`${controls}
     .curve {
       color: var(--ga-accent);
       min-height: 150px;
+    }
+    /* Until a value is chosen, rows have the room. */
+    :is(#value, .links, .curve):empty {
+      display: none;
     }
   </style>`;
 

@@ -15,7 +15,7 @@ export const findEn = {
   /** By the keys of the conditions: what each is called, and what may be typed. */
   conditions: {
     operator: { name: 'Operator', hint: 'e.g. add' },
-    code: { name: 'Code', hint: 'e.g. model.py:193' },
+    code: { name: 'Code', hint: 'e.g. net.py:7' },
     below: { name: 'Below', hint: 'Any module, e.g. model.layers.1' },
     direction: { name: 'Direction', hint: 'Both' },
     dtype: { name: 'Dtype', hint: 'e.g. bfloat16' },

@@ -146,7 +146,8 @@ export const en = {
 
   search: {
     label: 'Search by name, module or code line',
-    placeholder: 'Search: layers.1 softmax, model.py:193  ( / )',
+    placeholder: 'Search nodes  ( / )',
+    hint: 'Words of names and modules in any order, e.g. layers.1 softmax, or a line of code, e.g. model.py:193',
     side: 'Side to search',
     next: 'Next match (Enter, n)',
     previous: 'Previous match (Shift+Enter, p)',
@@ -278,6 +279,8 @@ export const en = {
       open: 'Open and close',
       find: 'Find',
       fault: 'Follow the fault',
+      view: 'View',
+      match: 'Match by hand',
       other: 'Other',
     },
     doubleClick: 'Double click',
@@ -296,7 +299,6 @@ export const en = {
     ends: 'First and last visible node',
     cross: 'The matched node on the other side',
     search: 'Search',
-    nextPrevious: 'Next and previous match',
     close2: 'Close a dialog, leave the search',
     help: 'This list',
     overview: 'Overview of all steps and ranks, and back',

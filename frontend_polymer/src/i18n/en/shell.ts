@@ -12,6 +12,7 @@ export const shellEn = {
   palette: 'Command palette',
   command: 'Command',
   palettePlaceholder: 'Type a command, a step and rank, a file or a node’s name',
+  idle: (name: string) => `Not possible here: ${name}`,
   firstError: 'Go to the first error',
   matchSelected: 'Match the selected node by hand: choose its partner',
   matchDrag: 'Match two nodes by hand: pull one to the other',

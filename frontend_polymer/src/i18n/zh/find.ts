@@ -16,7 +16,7 @@ export const findZh: Texts['find'] = {
   reasons: '未匹配原因',
   conditions: {
     operator: { name: '算子或类', hint: '如 add' },
-    code: { name: '代码行', hint: '如 model.py:193' },
+    code: { name: '代码行', hint: '如 net.py:7' },
     below: { name: '位于模块', hint: '任意模块，例如 model.layers.1' },
     direction: { name: '方向', hint: '双向' },
     dtype: { name: '数据类型', hint: '如 bfloat16' },

@@ -142,7 +142,8 @@ export const zh: Texts = {
 
   search: {
     label: '按名称、模块或代码行搜索',
-    placeholder: '搜索：layers.1 softmax、model.py:193（ / ）',
+    placeholder: '搜索节点（ / ）',
+    hint: '名称与模块中的词，顺序不限，如 layers.1 softmax；或代码行，如 model.py:193',
     side: '搜索哪一侧',
     next: '下一个（Enter、n）',
     previous: '上一个（Shift+Enter、p）',
@@ -320,7 +321,15 @@ export const zh: Texts = {
   help: {
     title: '快捷键与手势',
     close: '关闭',
-    groups: { move: '移动', open: '展开与折叠', find: '查找', fault: '追踪错误', other: '其他' },
+    groups: {
+      move: '移动',
+      open: '展开与折叠',
+      find: '查找',
+      fault: '追踪错误',
+      view: '视图',
+      match: '手动匹配',
+      other: '其他',
+    },
     doubleClick: '双击',
     click: '单击',
     drag: '拖动',
@@ -337,7 +346,6 @@ export const zh: Texts = {
     ends: '第一个和最后一个可见节点',
     cross: '另一侧的匹配节点',
     search: '搜索',
-    nextPrevious: '下一个和上一个匹配',
     close2: '关闭对话框、离开搜索框',
     help: '本列表',
     overview: '全部 step 和 rank 的总览，再按返回',

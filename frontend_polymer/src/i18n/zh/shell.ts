@@ -13,6 +13,7 @@ export const shellZh: Texts['shell'] = {
   palette: '命令面板',
   command: '命令',
   palettePlaceholder: '输入命令、step 和 rank、文件或节点名称',
+  idle: (name) => `此处不可用：${name}`,
   firstError: '跳到首个误差节点',
   matchSelected: '手动匹配所选节点：选择对应的节点',
   matchDrag: '手动匹配两个节点：将一个拖到另一个上',
