@@ -74,13 +74,17 @@ class Proven:
         return told[self.proof]
 
 
-def prove(name: str, direction: str, npu: Path, bench: Path) -> Proven:
-    """Run the call ``name`` (without direction) of two ranks' dumps of tensors again.
+def prove(names: tuple[str, str | None], direction: str, npu: Path, bench: Path) -> Proven:
+    """Run a call of two ranks' dumps of tensors again.
 
-    BuildError where a dump is damaged.
+    ``names`` are those that it has in both, without direction; None where the reference makes no
+    such call. BuildError where a dump is damaged.
     """
-    calls = [_call(folder, name) for folder in (npu, bench)]
-    ours, theirs = calls
+    name, other = names
+    if other is None:
+        why = "the reference makes no call that it is compared with."
+        return Proven(Proof.NONE, name, direction, why=why)
+    ours, theirs = _call(npu, name), _call(bench, other)
     if ours is None or theirs is None:
         where = "the debug run" if ours is None else "the reference"
         return Proven(Proof.NONE, name, direction, why=f"{where} has no record of it.")
@@ -130,12 +134,15 @@ def _given(call: RecordedCall, folder: Path) -> Operands:
 
 
 def _plain(given: Operands) -> list[Any]:
-    """Arguments with their tensors' types and shapes in place of the tensors."""
+    """Arguments with their tensors' shapes in place of the tensors.
+
+    A type is what the call is given: another one is no other way to call it.
+    """
     found: list[Any] = []
 
     def walk(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return (str(value.dtype), tuple(value.shape))
+            return ("tensor", tuple(value.shape), value.is_floating_point())
         if isinstance(value, list | tuple):
             return [walk(one) for one in value]
         if isinstance(value, dict):
@@ -155,11 +162,12 @@ def _differing(ours: list[Any], theirs: list[Any]) -> str:
 
 
 def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether they are apart by rounding at most."""
-    if one.shape != other.shape or one.dtype != other.dtype:
+    """Whether they are apart by rounding at most, that of the narrower type."""
+    if one.shape != other.shape:
         return False
-    if not one.is_floating_point():
+    if not (one.is_floating_point() and other.is_floating_point()):
         return bool(torch.equal(one.detach(), other.detach()))
     left, right = one.detach().double(), other.detach().double()
     size = float(right.norm())
-    return float((left - right).norm()) <= 64 * torch.finfo(one.dtype).eps * max(size, 1e-300)
+    unit = max(torch.finfo(each.dtype).eps for each in (one, other))
+    return float((left - right).norm()) <= 64 * unit * max(size, 1e-300)

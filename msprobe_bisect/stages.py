@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from msprobe_bisect.proof import Proof, Proven, prove
 from msprobe_bisect.runs import Runner, Stage
-from msprobe_bisect.traces import Part, Parting, parting
+from msprobe_bisect.traces import Part, Parting, gradients_agree, parting
 from msprobe_builder import BuildConfig, build
+from msprobe_builder.base.codes import Kind
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.database.open import opened
+from msprobe_builder.database.read.matches import matched_names
 from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
 
 _MOST_ROUNDS = 3  # of tensors
@@ -69,6 +71,12 @@ _TOLD = {
 }
 
 
+_BEHIND_BACKWARD = (
+    "All calls agree, and gradients as backward leaves them; the optimizer is given others: {what}."
+    " What is done to them behind backward, such as clipping or scaling, differs."
+)
+
+
 def _in_calls(
     runner: Runner, first: Parting, remarks: tuple[str, ...], say: Callable[[str], None]
 ) -> Found:
@@ -79,6 +87,13 @@ def _in_calls(
     verdict = _verdict(database)
     say(verdict.sentence)
     if verdict.conclusion == "clean":
+        if first.is_sure and first.is_of_gradients and gradients_agree(sides, first.step):
+            sentence = f"Step {first.step}: {_BEHIND_BACKWARD.format(what=first.what)}"
+            return Found(
+                *("fault", sentence, first.step, "gradients", "gradients"),
+                database=database,
+                remarks=remarks,
+            )
         return Found("clean", verdict.sentence, first.step, database=database, remarks=remarks)
     rounds = [(verdict, database, sides)]
     for number in range(1, _MOST_ROUNDS + 1):
@@ -104,22 +119,33 @@ def _proven(
     tried: dict[tuple[str, str], Proven] = {}
     sides = rounds[-1][2]
     for verdict, database, _ in reversed(rounds):
+        partners = _partners(database)
         for suspect in verdict.suspects:
             name, direction = _call_of(suspect)
             if not name or (name, direction) in tried or len(tried) >= _MOST_PROOFS:
                 continue
             places = [_place(sides[side], suspect) for side in ("npu", "bench")]
-            proven = tried[name, direction] = prove(name, direction, *places)
+            other = partners.get(suspect.node, "").removesuffix(f".{direction}") or None
+            if suspect.side == "bench":
+                other = name  # it is the reference's: there may be no other
+            proven = tried[name, direction] = prove((name, other), direction, *places)
             say(proven.sentence)
             if proven.proof in (Proof.OPERATOR, Proof.REFERENCE, Proof.BOTH, Proof.ARGUMENT):
                 sentence = f"{proven.sentence} {suspect.evidence}"
                 return Found(
                     "fault", sentence, suspect.step, name, suspect.cause, proven, database, remarks
                 )
-    verdict, database = next(
-        ((one, path) for one, path, _ in reversed(rounds) if one.conclusion == "fault"),
-        rounds[-1][:2],
+    verdict, database, _ = next(
+        (found for found in reversed(rounds) if _is_fault(found[0], found is rounds[0])),
+        rounds[0] if rounds[-1][0].conclusion == "fault" else rounds[-1],
     )
+    if verdict.conclusion != "fault" and tried and _are_rounding(tried.values()):
+        calls = ", ".join(f"{one.name}.{one.direction}" for one in tried.values())
+        sentence = (
+            "No fault: what is suspect is right in both runs, given the same but for rounding"
+            f" ({calls})."
+        )
+        return Found("clean", sentence, first.step, database=database, remarks=remarks)
     first_one = next(iter(verdict.suspects), None)
     experiments = " ".join(one.sentence for one in tried.values())
     return Found(
@@ -132,6 +158,22 @@ def _proven(
         database,
         remarks,
     )
+
+
+def _is_fault(verdict: Verdict, is_whole: bool) -> bool:
+    """Whether a verdict accuses; of a module only where all calls inside it were recorded."""
+    names_call = any(_call_of(one)[0] for one in verdict.suspects[:1])
+    return verdict.conclusion == "fault" and (is_whole or names_call)
+
+
+def _are_rounding(tried: Collection[Proven]) -> bool:
+    return all(one.proof is Proof.ROUNDING for one in tried)
+
+
+def _partners(database: Path) -> dict[str, str]:
+    """What the calls of this run are compared with, by name."""
+    with opened(database) as connection:
+        return dict(matched_names(connection, Kind.API))
 
 
 def _call_of(suspect: Suspect) -> tuple[str, str]:

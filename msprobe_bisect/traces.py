@@ -15,11 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.dump.json_stream import DumpReader
 from msprobe_builder.files.regular import read_text
 from msprobe_builder.sketch.definition import FLAT
 from msprobe_builder.sketch.rounding import ROUNDING, share_of_rounding
+from msprobe_operators.dump.run import find_dump
 
 _MOST_NAMES = 3
+_GRADIENTS = "gradients"
 
 
 class Part(str, Enum):
@@ -45,6 +48,11 @@ class Parting:
     remark: str = ""  # on random numbers
     compared: int = 0  # steps, where nothing differs
 
+    @property
+    def is_of_gradients(self) -> bool:
+        """Whether gradients part first, as the optimizer is given them."""
+        return self.part is Part.VALUES and self.what.startswith(_GRADIENTS)
+
 
 Make: TypeAlias = Callable[[bool, str], Parting]  # whether it is sure, and what differs
 
@@ -60,6 +68,33 @@ def parting(npu: Path, bench: Path) -> Parting:
     return min(
         real, key=lambda one: (not one.is_sure, one.step, order.index(one.part)), default=found[0]
     )
+
+
+def gradients_agree(sides: Mapping[str, Path], step: int) -> bool:
+    """Whether the gradients of parameters in two dumps have the same sizes but for rounding.
+
+    BuildError where a dump is damaged; False where they hold none.
+    """
+    found: list[dict[str, tuple[float, str]]] = []
+    for side in ("npu", "bench"):
+        folder = min(sides[side].glob(f"step{step}/rank*"), default=sides[side])
+        found.append(dict(_gradients_in(find_dump(folder))))
+    ours, theirs = found
+    shares = [
+        abs(norm - theirs[name][0]) / theirs[name][0] / share_of_rounding(dtype)
+        for name, (norm, dtype) in ours.items()
+        if name in theirs and theirs[name][0]
+    ]
+    return bool(shares) and max(shares) <= 1.0
+
+
+def _gradients_in(path: Path) -> Iterator[tuple[str, tuple[float, str]]]:
+    for name, record in DumpReader(path):
+        if ".parameters_grad" in name and isinstance(record, dict):
+            for key, items in record.items():
+                item: Any = items[0] if isinstance(items, list) and items else None
+                if isinstance(item, dict) and isinstance(item.get("Norm"), float):
+                    yield f"{name}.{key}", (item["Norm"], str(item.get("dtype")))
 
 
 def read_trace(path: Path) -> list[dict[str, Any]]:
@@ -115,7 +150,7 @@ def _of_step(
         weights = [name for name, share in _apart(one["before"], other["before"]) if share > 0]
         if weights:
             yield at(Part.WEIGHTS, _named(weights))
-    for key in ("outputs", "gradients"):
+    for key in ("outputs", _GRADIENTS):
         pairs = (
             zip_longest(one[key], other[key], fillvalue={})
             if isinstance(one[key], list)

@@ -60,7 +60,7 @@ class PrecisionDebugger(Debugger):
             look_inside()
         self.watched: Watch | None = None
         if config.watch is not None:
-            self.watched = Watch(config.watch, config.level, PyTorch.name)
+            self.watched = Watch(config.watch, config.watch_calls, config.level, PyTorch.name)
         session = Session(config, PyTorch(self.watched), estimate)
         if self.watched is not None:
             session.ledger.watch(self.watched)

@@ -306,7 +306,14 @@ class Debugger:
         if self.config.task == "overflow_check":
             _log.info("No overflow in step %d.", self._step)
         elif self.config.task != "structure":
-            self._warn(f"Nothing was recorded in step {self._step}.")
+            text = f"Nothing was recorded in step {self._step}"
+            if self.config.level == "L0":
+                text += (
+                    ": level L0 records modules, and no module of the model that start() was given "
+                    "was called. A program that calls functions on parameters is recorded with "
+                    '"level": "L1" or "mix"'
+                )
+            self._warn(f"{text}.")
             self._session.ledger.selection.warn_of_misses()
 
     def _warn(self, text: str) -> None:

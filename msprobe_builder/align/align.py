@@ -8,10 +8,12 @@ from numpy.typing import NDArray
 from msprobe_builder.align.contradictions.apart import take_back_apart
 from msprobe_builder.align.contradictions.of_modules import take_back
 from msprobe_builder.align.contradictions.parts import take_back_parts
+from msprobe_builder.align.evidence.adapters import with_adapters
 from msprobe_builder.align.evidence.flow import flow_of, is_leaf
 from msprobe_builder.align.evidence.hands_on import hands_on
+from msprobe_builder.align.evidence.holding import holds
 from msprobe_builder.align.evidence.operators import forms, layouts, moves, numbers_of
-from msprobe_builder.align.evidence.scores import THRESHOLD, Known, Trust, holds, trust_of
+from msprobe_builder.align.evidence.scores import THRESHOLD, Known, Trust, trust_of
 from msprobe_builder.align.evidence.sites import Sites
 from msprobe_builder.align.evidence.traits import Traits, has_values, traits_of
 from msprobe_builder.align.evidence.words import Words
@@ -31,6 +33,11 @@ from msprobe_builder.align.pairing.by_flow import by_flow, take_back_moved
 from msprobe_builder.align.pairing.edges import Edges, Kinds
 from msprobe_builder.align.pairing.inside import Lists, pair_inside
 from msprobe_builder.align.pairing.kept import let_go_of_collections, stays, with_content
+from msprobe_builder.align.pairing.offers import offer_candidates
+from msprobe_builder.align.pairing.order_and_flow import (
+    pair_by_order_and_flow,
+    pair_moving,
+)
 from msprobe_builder.align.pairing.pairs import Pairs, note
 from msprobe_builder.align.pairing.repeated_calls import one_code, same_code
 from msprobe_builder.align.pairing.results import (
@@ -39,7 +46,7 @@ from msprobe_builder.align.pairing.results import (
     take_back_other_values,
     with_first_results,
 )
-from msprobe_builder.align.pairing.same import pair_same
+from msprobe_builder.align.pairing.same import give_way_to_hosts, pair_same
 from msprobe_builder.align.pairing.surroundings import surroundings
 from msprobe_builder.align.pairing.twins import modules_apart
 from msprobe_builder.align.pairing.weights import (
@@ -59,6 +66,7 @@ from msprobe_builder.graph.side import Side
 from msprobe_builder.match.calls import pair_collections
 from msprobe_builder.match.matching import Alignment, Group, inverse
 from msprobe_builder.match.outline import Outline
+from msprobe_builder.operators.operator import Kind as OperatorKind
 from msprobe_builder.operators.questions import any_of
 
 Int = NDArray[np.int64]
@@ -84,7 +92,10 @@ def align_by_evidence(
     operators: dict[str, int] = {}
     left = traits_of(npu, outline, operators, texts)
     right = traits_of(bench, other_outline, operators, texts)
-    left, right = in_one_round(left, right)
+    products = numbers_of(operators, lambda one: one.kind is OperatorKind.PRODUCT)
+    left, right = in_one_round(
+        with_adapters(left, right, products), with_adapters(right, left, products)
+    )
     stems: dict[str, int] = {}
     known = Known(
         partner.copy(),
@@ -100,10 +111,14 @@ def align_by_evidence(
         numbers_of(operators, layouts),
         numbers_of(operators, lambda one: "padded" in one.traits),
         numbers_of(operators, any_of(moves, forms)),
+        products,
+        numbers_of(operators, lambda one: one.kind in (OperatorKind.SLICE, OperatorKind.PICK)),
         site,
         other_site,
         hands_on(left, operators),
         hands_on(right, operators),
+        np.full(len(left), -1, dtype=np.int64),
+        np.full(len(right), -1, dtype=np.int64),
     )
     twins = twins_by_weights(left, right, known)
     hosts = hosts_by_weights(left, right, known)
@@ -127,12 +142,14 @@ def align_by_evidence(
     pairs.partner[0], pairs.back[0] = 0, 0
     core, other_core = cores(left, operators), cores(right, operators)
     _pair_by_leaves(pairs, core, other_core, twins)
+    if not known.trust.equal and has_values(left) and has_values(right):
+        flows = flow_of(left, npu.table), flow_of(right, bench.table)
+        pair_by_order_and_flow(pairs, *flows, Kinds.of(operators).commuting)
     _pair_around(pairs, core, other_core)
     for node in np.flatnonzero((pairs.partner >= 0) & (outline.kind == Kind.MODULE)).tolist():
         note(pairs, node, int(pairs.partner[node]))
     if not known.trust.equal and has_values(left) and has_values(right):
         commuting = Kinds.of(operators).commuting
-        flows = flow_of(left, npu.table), flow_of(right, bench.table)
         known.around = surroundings(Edges.of(flows[0], left, commuting), left)
         known.other_around = surroundings(Edges.of(flows[1], right, commuting), right)
     if not known.trust.equal and not left.below[0].any():
@@ -155,9 +172,11 @@ def align_by_evidence(
     results = with_first_results(left, npu.table), with_first_results(right, bench.table)
     take_back_other_results(pairs, *results, operators)
     take_back_other_values(pairs, operators)
+    give_way_to_hosts(pairs, *results)
     pair_same(pairs, *results)
     take_back_parts(pairs, npu.table, bench.table, operators)
     groups = _grouped(pairs, npu.table, bench.table, results, operators)
+    offer_candidates(pairs)
     let_go_of_collections(pairs)
     collected = pair_collections(outline, other_outline, pairs.partner)
     for node in np.flatnonzero(collected != pairs.partner).tolist():
@@ -183,8 +202,10 @@ def _grouped(
 ) -> list[Group]:
     """Find groups, and match what follows from the calls going forward."""
     sides = (pairs.npu, pairs.partner), (pairs.bench, pairs.back)
-    is_complete = not all((is_leaf(side) & (partner < 0)).any() for side, partner in sides)
-    if is_complete and pairs.known.trust.equal:
+    has_open = [bool((is_leaf(side) & (partner < 0)).any()) for side, partner in sides]
+    is_complete = not all(has_open)
+    # Values show that a call is no more than a part of what several of the other side do.
+    if pairs.known.trust.equal and not any(has_open):
         pair_backward(pairs)
         return []
     flow, other_flow = flow_of(pairs.npu, table), flow_of(pairs.bench, other)
@@ -192,9 +213,11 @@ def _grouped(
         for node in modules_apart(pairs):
             pairs.take_back(node)
         pair_by_ends(pairs, *results, operators)
-    if is_complete:
+    if is_complete and not pairs.known.trust.equal:
         pair_backward(pairs)
         return []
+    if not pairs.known.trust.equal:
+        pair_moving(pairs, flow, other_flow)
     groups = with_modules(pairs, find_groups(pairs, flow, other_flow), flow, other_flow)
     take_back_moved(pairs, flow, other_flow, operators, groups)
     pair_backward(pairs)

@@ -31,17 +31,16 @@ def align_rest(
     Pairs that were ``asked`` for stay; others give way where the evidence contradicts them.
     """
     site, other_site = shared_sites(npu, bench)
-    same_site = (partner >= 0) & (site > 0) & (site == other_site[partner])
     elsewhere = (partner >= 0) & at_other_sites(site, other_site[partner])
-    # The same line that puts out something else has another fault than its place.
-    elsewhere |= ~same_site & exchanged_places(npu, bench, outline, other_outline, partner)
+    sites = site, other_site
+    elsewhere |= exchanged_places(npu, bench, outline, other_outline, partner, sites)
     elsewhere &= ~asked
     if _is_settled(npu, bench, partner) and not elsewhere.any():
         return Alignment(partner, np.zeros(len(partner), dtype=np.int64), np.zeros(len(partner)))
     from msprobe_builder.align.align import align_by_evidence
 
-    sites = Sites(site, other_site, elsewhere)
-    found = align_by_evidence(npu, bench, outline, other_outline, partner, asked, texts, sites)
+    known = Sites(site, other_site, elsewhere)
+    found = align_by_evidence(npu, bench, outline, other_outline, partner, asked, texts, known)
     if told is None:
         return found
     from msprobe_builder.align.from_other_ranks import with_told

@@ -132,8 +132,8 @@ class ParameterColumns:
         first -= counts
         if order is not None:
             first, missing = first[order], missing[order]
-        result = np.full((len(STATISTICS), len(self)), np.nan)
-        for begin in range(0, len(self), _BLOCK):
+        result = np.full((len(STATISTICS), len(first)), np.nan)
+        for begin in range(0, len(first), _BLOCK):
             rows = slice(begin, begin + _BLOCK)
             place, lacking = first[rows], missing[rows]
             for bit, column in enumerate(result[:, rows]):

@@ -87,6 +87,19 @@ class Calls:
         result[second[same]] = first[same]
         return result
 
+    def by_other_operators(self, other: Calls, partner: Int) -> Bool:
+        """Calls whose partners are of an operator of another name: ``matmul`` and ``einsum``.
+
+        Their arguments mean other things, and stand at other places.
+        """
+        numbers: dict[str, int] = {}
+        own, theirs = (
+            np.array([numbers.setdefault(one.name, len(numbers)) for one in side.operators])
+            for side in (self, other)
+        )
+        differs = own[self.stem] != theirs[other.stem[partner]]
+        return np.asarray(differs & self.is_api & (partner >= 0))
+
     def of_stems(self, number: Callable[[str], int]) -> Int:
         """What ``number`` says of each node's stem."""
         return np.array([number(stem) for stem in self.stems], dtype=np.int64)[self.stem]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -108,15 +108,18 @@ def order_parameters(
 ) -> ParameterTable:
     """Bring the parameters of a dump into the order of the tree's nodes.
 
+    Those of records that are in no tree are left out.
     Columns equal to those of ``latest`` are the same arrays, which cannot be written to any more.
     """
     record = parameters.record
-    node_of_record = np.full(int(tree.record.max(initial=-1)) + 1, -1, dtype=np.int64)
+    last = max(int(tree.record.max(initial=-1)), int(record.max(initial=-1)))
+    node_of_record = np.full(last + 1, -1, dtype=np.int64)
     with_record = tree.record >= 0
     node_of_record[tree.record[with_record]] = np.flatnonzero(with_record)
     node = node_of_record[record] if len(record) else np.empty(0, dtype=np.int64)
     order = np.argsort(node, kind="stable")
-    new_row = np.empty(len(order), dtype=np.int64)
+    order = order[int(np.count_nonzero(node < 0)) :]
+    new_row = np.full(len(node), -1, dtype=np.int64)
     new_row[order] = np.arange(len(order))
     columns: dict[str, Any] = {}
 
@@ -133,9 +136,14 @@ def order_parameters(
     keep("statistics", parameters.statistic_columns(order))
     return ParameterTable(
         **columns,
-        md5={int(new_row[row]): md5 for row, md5 in parameters.md5.items()},
-        file={int(new_row[row]): file for row, file in parameters.file.items()},
+        md5=_at(new_row, parameters.md5),
+        file=_at(new_row, parameters.file),
     )
+
+
+def _at(new_row: Int, of_row: Mapping[int, str]) -> dict[int, str]:
+    """What is known of rows, by where they are now."""
+    return {int(new_row[row]): text for row, text in of_row.items() if new_row[row] >= 0}
 
 
 def _once(column: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:

@@ -99,7 +99,7 @@ def match_nodes(
         # follow from the calls.
         asked = (fixed >= 0) if outcome.source is Source.EXACT else partner >= 0
         if outcome.source is Source.MAPPING:
-            asked &= (fixed >= 0) | (left.kind == Kind.MODULE)
+            asked &= (fixed >= 0) | outcome.is_named  # type: ignore[operator]
             partner = np.where(asked | (left.kind == Kind.API), partner, -1)
         aligned = align(npu, bench, left, right, partner, asked, texts)
         partner, evidence, certainty = aligned.partner, aligned.evidence, aligned.certainty
@@ -193,6 +193,7 @@ class _Outcome(NamedTuple):
     source: Source
     demands: Demands
     diagnostics: list[Diagnostic]
+    is_named: NDArray[np.bool_] | None = None  # by a rule of a mapping
 
 
 def _by_name(known: _Known, operation: Tokens, fuzzy: bool) -> _Outcome:
@@ -212,7 +213,7 @@ def _by_layer(known: _Known, operation: Tokens, file: Path | None) -> _Outcome:
     rules = None if file is None else read_rules(file)
     mapped = match_mapped(*known, operation, rules.rules if rules else ())
     found = report_rules(rules, mapped) if rules else []
-    return _Outcome(mapped.partner, mapped.wanted, Source.MAPPING, _MAPPING, found)
+    return _Outcome(mapped.partner, mapped.wanted, Source.MAPPING, _MAPPING, found, mapped.is_named)
 
 
 def _sends_of_other_stages(npu: Tree, bench: Tree) -> NDArray[np.bool_]:

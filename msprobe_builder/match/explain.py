@@ -156,6 +156,10 @@ def _details(
     ancestors = Ancestors(view)
     for place in np.flatnonzero(reasons == Reason.OTHER_PARENT).tolist():
         result[place] = ancestors.difference(int(nodes[place]), int(candidates[place]))
+    for place in np.flatnonzero(_below_another(view, nodes, reasons, candidates)).tolist():
+        parent = int(view.own.host[nodes[place]])
+        names = view.own.tree.names[parent], view.other.tree.names[view.partner[parent]]
+        result[place] = fact("detail.parent_matched", parent=names[0], partner=names[1])
     for place in np.flatnonzero(reasons == Reason.OTHER_CLASS).tolist():
         result[place] = other_class(view, int(nodes[place]), int(candidates[place]))
     for place in np.flatnonzero(reasons == Reason.PARTNER_TAKEN).tolist():
@@ -167,6 +171,16 @@ def _details(
     for place, told in _call_numbers(view, nodes, reasons):
         result[place] = told
     return result
+
+
+def _below_another(view: View, nodes: Int, reasons: Int, candidates: Int) -> NDArray[np.bool_]:
+    """Undecided nodes whose module is matched with one that does not hold their candidate."""
+    parent = view.own.host[nodes]
+    partner = view.partner[parent]
+    end = view.other.tree.subtree_end[partner]
+    outside = (candidates <= partner) | (candidates > end)
+    told = (reasons == Reason.UNDECIDED) & (candidates >= 0) & (parent > 0) & (partner >= 0)
+    return np.asarray(told & outside)
 
 
 def _call_numbers(view: View, nodes: Int, reasons: Int) -> list[tuple[int, Fact]]:

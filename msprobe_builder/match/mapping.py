@@ -50,23 +50,35 @@ class Clash:
 
 @dataclass(frozen=True)
 class Mapped:
-    """Partner of each npu node, the one it was meant to have, and how the paths were read."""
+    """Partner of each npu node, the one it was meant to have, and how the paths were read.
+
+    ``is_named`` marks the nodes that a rule names with the one that it leads to: modules, and calls
+    of the operator that a rule ends with.
+    """
 
     partner: Int
     wanted: Int
+    is_named: NDArray[np.bool_]
     npu: Layers
     bench: Layers
     translations: dict[Path, Translation]
     clashes: list[Clash]
 
 
-def layers_of(side: Outline) -> Layers:
-    """Find out where the modules of one side sit."""
+def layers_of(side: Outline, operators: set[str]) -> Layers:
+    """Find out where the modules of one side sit, and the calls of some operators inside them."""
     places = [place_of(name) for name in side.tree.parsed]
     classes: dict[Path, set[str]] = defaultdict(set)
     for place, name in zip(places, side.tree.parsed, strict=True):
         if place is not None and place.direction is not Direction.NONE:
             classes[place.path].add(class_of(name))
+    if operators:
+        for node in np.flatnonzero(side.kind == Kind.API).tolist():
+            name, host = side.tree.parsed[node], places[side.host[node]]
+            called = name.stem.rpartition(".")[2]
+            if called in operators:
+                path = (*(host.path if host is not None else ()), called)
+                places[node] = Place(path, name.direction, name.call)
     return Layers(places, dict(classes))
 
 
@@ -83,7 +95,8 @@ def match_mapped(
 
     Only names count: class, type, shape and number of parameters are ignored.
     """
-    layers, bench_layers = layers_of(npu), layers_of(bench)
+    layers = layers_of(npu, {rule.npu[-1] for rule in rules})
+    bench_layers = layers_of(bench, {rule.bench[-1] for rule in rules})
     paths = layers.paths()
     translations = translate(paths, layers.classes, rules)
     # A rule is an intention; an equal name may be an accident.
@@ -91,20 +104,29 @@ def match_mapped(
     offered = _by_place(bench_layers.places)
     claims: dict[_Spot, list[tuple[Path, _Calls]]] = defaultdict(list)
     for (path, direction), calls in _by_place(layers.places).items():
-        claims[translations[path].path, direction].append((path, calls))
+        # A call of that name elsewhere is paired with its module.
+        if npu.kind[calls[0][1]] == Kind.MODULE or _ends_with_rule(translations[path]):
+            claims[translations[path].path, direction].append((path, calls))
 
-    is_named = (npu.kind == Kind.MODULE) & [place is None for place in layers.places]
-    wanted = np.where(is_named, namesake, -1)
-    order = np.flatnonzero(is_named).tolist()
+    has_no_place = (npu.kind == Kind.MODULE) & [place is None for place in layers.places]
+    wanted = np.where(has_no_place, namesake, -1)
+    order = np.flatnonzero(has_no_place).tolist()
     clashes = []
+    is_named = npu.kind == Kind.MODULE
     for spot in claims:
         if spot not in offered:
             continue
         claimants = sorted(claims[spot], key=lambda claimant: rank[claimant[0]])
         for _, calls in claimants:
-            for node, other in _same_calls(calls, offered[spot]):
-                wanted[node] = other
-                order.append(node)
+            if npu.kind[calls[0][1]] == Kind.API:  # counted by their operators in the whole run
+                first, second = sorted(calls), sorted(offered[spot])
+                pairs = [(i, j) for (_, i), (_, j) in zip(first, second, strict=False)]
+            else:
+                pairs = _same_calls(calls, offered[spot])
+            for node, other in pairs:
+                if npu.kind[node] == bench.kind[other]:
+                    wanted[node], is_named[node] = other, True
+                    order.append(node)
         clashes += [Clash(claimants[0][0], path, spot[0]) for path, _ in claimants[1:]]
 
     partner = _first_come(wanted, order, fixed, len(bench))
@@ -112,7 +134,14 @@ def match_mapped(
     moved = moved_calls(npu, bench, partner, namesake)
     partner = completed(partner, namesake, moved, len(bench))
     partner = pair_collections(npu, bench, partner)
-    return Mapped(partner, wanted, layers, bench_layers, translations, clashes)
+    return Mapped(
+        partner, wanted, is_named & (partner >= 0), layers, bench_layers, translations, clashes
+    )
+
+
+def _ends_with_rule(translation: Translation) -> bool:
+    """Whether a rule gave the last part of a path."""
+    return bool(translation.applied) and translation.applied[-1][0] == translation.path
 
 
 def _first_come(wanted: Int, order: list[int], fixed: Int, size: int) -> Int:

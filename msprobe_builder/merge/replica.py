@@ -94,14 +94,17 @@ def _holders(
 ) -> list[Held]:
     """The rank of each replica that holds parts of the same tensors, if there are such parts.
 
+    Replicas that are joined along the batch are ranks of one.
+
     What went wrong with reading them is told with their own replicas.
     """
     layout = source.layout
-    if layout.tp * layout.cp * layout.ep > 1 or not parts_of_replicas(sides[0].table, texts):
+    is_split = layout.tp * layout.ep > 1 or (layout.cp > 1 and not layout.cuts_batch)
+    if is_split or not parts_of_replicas(sides[0].table, texts):
         return []
+    holders = (source.replica,) if layout.cuts_batch else source.holders
     held = []
-    for replica in source.holders:
-        [[rank]] = replica.ranks[number]
+    for [rank] in (one for replica in holders for one in replica.ranks[number]):
         side = sides[0] if rank == ranks[0] else read_rank(source.sources[rank])[0]
         held.append(Held(rank, side))
     return held

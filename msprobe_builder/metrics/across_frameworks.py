@@ -41,7 +41,7 @@ _BY_ROLE = (Section.PARAMETERS, Section.PARAMETERS_GRAD)
 def pair_sides(npu: Side, bench: Side, partner: Int, texts: Texts) -> Pairs:
     """Pairs of tensors of all matched nodes, by place or, across frameworks, by what they are."""
     pairs = pair_tensors(npu.table, bench.table, partner)
-    nodes = across_frameworks(npu, bench, partner, texts)
+    nodes = across_frameworks(npu, bench, partner, texts) | _other_operators(npu, bench, partner)
     if not nodes.any():
         return pairs
     by_place = ~nodes[npu.table.node[pairs.npu]]
@@ -59,6 +59,13 @@ def across_frameworks(npu: Side, bench: Side, partner: Int, texts: Texts) -> Boo
     if not of_npu.any() and not of_bench.any():
         return np.zeros(len(partner), dtype=bool)
     return np.asarray((partner >= 0) & (of_npu != of_bench[partner]))
+
+
+def _other_operators(npu: Side, bench: Side, partner: Int) -> Bool:
+    """Npu calls of several tensors whose partner takes them as another operator does."""
+    given = (npu.table.section == Section.INPUT) & npu.table.is_tensor
+    several = np.bincount(npu.table.node[given], minlength=len(partner)) > 1
+    return several & npu.tree.calls.by_other_operators(bench.tree.calls, partner)
 
 
 def _of_mindspore(side: Side, texts: Texts) -> Bool:

@@ -22,8 +22,8 @@ from msprobe_builder.trend.reference_monitor import ROUNDING, rank_of, reference
 
 # In the order in which a step comes by them.
 KINDS = (
-    *("weight", "activation", "local_gradient", "communication", "gradient"),
-    *("learning_rate", "optimizer_state"),
+    *("weight", "input", "activation", "activation_gradient", "local_gradient", "communication"),
+    *("gradient", "learning_rate", "optimizer_state", "updated_weight"),
 )
 STATISTICS = ("norm", "mean", "max", "min", "zeros", "nans")
 _COLUMNS = ("step", "kind", "name", *STATISTICS, "count")

@@ -19,24 +19,30 @@ _ROUNDING = 1e-6  # a norm of float32 is off by less
 _SEVERAL = 2  # equal weights beside one that is not
 _GROWTH = 100  # what departs by less than this many times what was there before has grown from it
 # What weights that have drifted apart change, so that it is no cause itself.
-_FOLLOWS = ("weight", "activation", "local_gradient")
+_FOLLOWS = ("weight", "input", "activation", "activation_gradient", "local_gradient")
 _KIND = {
     "weight": fact("monitor.kind.weight"),
+    "input": fact("monitor.kind.input"),
     "activation": fact("monitor.kind.activation"),
+    "activation_gradient": fact("monitor.kind.activation_gradient"),
     "local_gradient": fact("monitor.kind.local_gradient"),
     "communication": fact("monitor.kind.communication"),
     "gradient": fact("monitor.kind.gradient"),
     "learning_rate": fact("monitor.kind.learning_rate"),
     "optimizer_state": fact("monitor.kind.optimizer_state"),
+    "updated_weight": fact("monitor.kind.updated_weight"),
 }
 _KINDS = {
     "weight": fact("monitor.kinds.weight"),
+    "input": fact("monitor.kinds.input"),
     "activation": fact("monitor.kinds.activation"),
+    "activation_gradient": fact("monitor.kinds.activation_gradient"),
     "local_gradient": fact("monitor.kinds.local_gradient"),
     "communication": fact("monitor.kinds.communication"),
     "gradient": fact("monitor.kinds.gradient"),
     "learning_rate": fact("monitor.kinds.learning_rate"),
     "optimizer_state": fact("monitor.kinds.optimizer_state"),
+    "updated_weight": fact("monitor.kinds.updated_weight"),
 }
 
 

@@ -14,10 +14,11 @@ _log = logging.getLogger("msprobe_collector")
 
 # In the order in which a step comes by them.
 KINDS = (
-    *("weight", "activation", "local_gradient", "communication", "gradient"),
-    *("learning_rate", "optimizer_state"),
+    *("weight", "input", "activation", "activation_gradient", "local_gradient", "communication"),
+    *("gradient", "learning_rate", "optimizer_state", "updated_weight"),
 )
-_ASKED_FOR = ("communication",)  # what is recorded only where it is named
+# What is recorded only where it is named.
+_ASKED_FOR = ("communication", "input", "activation_gradient", "updated_weight")
 FORMATS = ("tensorboard", "csv", "parquet")
 RULES = {"nan": 1.0, "jump": 10.0, "vanishing": 1000.0}
 _LARGEST_FACTOR = 1e300
@@ -36,6 +37,11 @@ class MonitorSettings:
     alerts: Mapping[str, float] = field(default_factory=lambda: RULES)
     first_step: int = 0
     steps: int | None = None  # how many to record, None for all
+
+    @property
+    def records_all(self) -> bool:
+        """Whether no kind was chosen."""
+        return self.record == _EVERYTHING
 
     def selects(self, step: int) -> bool:
         """Whether this step is recorded."""

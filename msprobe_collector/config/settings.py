@@ -29,7 +29,7 @@ SUMMARY_MODES = (STATISTICS, MD5, XOR, SKETCH)
 
 _COMMON_KEYS = {
     "task", "dump_path", "rank", "step", "level", "async_dump", "precision", "enable_dataloader",
-    "dump_enable", "inside_compiled", "watch",
+    "dump_enable", "inside_compiled", "watch", "watch_calls",
 }  # fmt: skip
 _TASK_KEYS = {
     "statistics": {"scope", "list", "tensor_list", "data_mode", "summary_mode", "flow"},
@@ -54,8 +54,8 @@ _TASKS_ELSEWHERE = {
     "acc_check": "record task tensor and run msprobe-operators check on it",
     "free_benchmark": "wrap the training in PerturbOperators of msprobe_operators",
     "exception_dump": "Ascend's driver makes it; task overflow_check finds what is not finite",
-    "diff_check": "run msprobe-run --watch DUMP, with a dump of the other run",
 }
+_DIFF_CHECK = "diff_check"
 _SAME_TASK = {"nan_check": "overflow_check"}  # which asks the device; the numbers tell as well
 _DEFAULT_DUMP_PATH = "dump_path"
 
@@ -81,6 +81,7 @@ class Config:
     flow: bool = False  # write which record made each tensor
     inside_compiled: bool = False  # run compiled regions call by call where they are recorded
     watch: Path | None = None  # a dump that calls are compared with while the training runs
+    watch_calls: int = 5  # that differ, to be saved
     dump_enable: bool | None = None  # whether to record before the file says otherwise
     source: Path | None = None  # the file that it was read from
     gradients: GradientSettings | None = None  # of task grad_probe
@@ -162,6 +163,7 @@ def parse_config(content: Mapping[str, Any]) -> Config:
         flow=_flag(section, "flow") if "flow" in _TASK_KEYS[task] else False,
         follows_dataloader=_flag(content, "enable_dataloader"),
         watch=_watched(content),
+        watch_calls=_count_of_calls(content),
         inside_compiled=_flag(content, "inside_compiled"),
         dump_enable=switched_on(content),
         monitor=_monitor(content, task),
@@ -260,6 +262,8 @@ def _task(content: dict[str, Any]) -> tuple[dict[str, Any], str]:
         }
         content = {same: section, **rest, "task": same}
         task = same
+    if task == _DIFF_CHECK:
+        return _as_watch(content), "statistics"
     if task is None and MONITOR in content:
         return content, MONITOR
     if task != "md5":
@@ -271,6 +275,18 @@ def _task(content: dict[str, Any]) -> tuple[dict[str, Any], str]:
     rest = {key: value for key, value in content.items() if key != "md5"}
     section = {**section, "summary_mode": "md5"}
     return {**rest, "task": "statistics", "statistics": section}, "statistics"
+
+
+def _as_watch(content: dict[str, Any]) -> dict[str, Any]:
+    """Task diff_check of other recorders: calls are compared with ``bench_path`` meanwhile."""
+    section = dict(content.get(_DIFF_CHECK) or {})
+    dump, calls = section.pop("bench_path", None), section.pop("diff_nums", None)
+    if dump is None:
+        raise CollectorError("Task diff_check needs a dump to compare with: set bench_path.")
+    _log.info("Task diff_check is task statistics with watch.")
+    rest = {key: value for key, value in content.items() if key != _DIFF_CHECK}
+    more = {} if calls is None else {"watch_calls": calls}
+    return {**rest, "task": "statistics", "statistics": section, "watch": dump, **more}
 
 
 def _level(content: Mapping[str, Any]) -> str:
@@ -307,6 +323,13 @@ def _path(value: Any) -> Path:
     if not isinstance(value, (str, Path)) or "\0" in str(value):
         raise CollectorError(f"dump_path is {value!r}; name the directory to write the dump to.")
     return Path(value)
+
+
+def _count_of_calls(content: Mapping[str, Any]) -> int:
+    value = content.get("watch_calls", 5)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise CollectorError(f"watch_calls is {value!r}; write how many calls to save, from 1 on.")
+    return value
 
 
 def _watched(content: Mapping[str, Any]) -> Path | None:

@@ -5,31 +5,21 @@
 
 from __future__ import annotations
 
-import io
-import logging
-import os
 import sys
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from msprobe_builder.configuration.secrets import allowed_variables, without_secrets
-from msprobe_checks.configuration.collect import (
-    installed_packages,
-    options_in,
-    write_pack,
-)
+from msprobe_builder.configuration.secrets import without_secrets
+from msprobe_collector.configuration.pack import Pack
 from msprobe_collector.configuration.random_calls import RandomCalls
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.process import process_rank
-from msprobe_collector.signals import pass_on_if_of_signal
 
-_log = logging.getLogger("msprobe_collector")
-_DEEPEST = 10  # lists and mappings inside each other
 _FRAMEWORKS = ("pytorch",)
 
 
@@ -52,22 +42,15 @@ class ConfigChecker:
     ) -> None:
         """Collect; see docs/configuration.md. CollectorError when a setting is wrong."""
         _check_framework(fmk)
-        if isinstance(micro_steps, bool) or not 1 <= micro_steps <= 1000:
-            raise CollectorError(f"micro_steps is {micro_steps!r}; give a number from 1 to 1000.")
         given: Any = model
         if given is not None and not isinstance(given, nn.Module):
             raise CollectorError("ConfigChecker() takes a torch.nn.Module or None.")
-        paths = [shell_path] if isinstance(shell_path, str) else list(shell_path or ())
-        self._options = {Path(path).name: options_in(Path(path)) for path in paths}
-        self._output = Path(output_zip_path)
-        self._left = micro_steps
-        self._done = 0
-        self._more: dict[str, object] = {}
+        self._pack = Pack(shell_path, output_zip_path, micro_steps, statistics, _rank)
         self._handle: Any = None
         dynamic = _megatron_options()
         if dynamic:
-            self._more["hyperparameters/hyperparameters_dynamic.json"] = {"megatron": dynamic}
-        self._write()
+            self._pack.more["hyperparameters/hyperparameters_dynamic.json"] = {"megatron": dynamic}
+        self._pack.write()
         if model is not None:
             self._model = weakref.ref(model)
             self._handle = model.register_forward_pre_hook(self._before_forward, with_kwargs=True)
@@ -85,20 +68,9 @@ class ConfigChecker:
     def _before_forward(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        try:
-            self._finish_random()
-            place = f"step{self._done}/rank{process_rank() or 0}"
-            weights = {name: statistics(one) for name, one in module.named_parameters()}
-            self._more[f"weights/{place}/weight.json"] = weights
-            content = {"args": described(args), "kwargs": described(kwargs)}
-            self._more[f"dataset/{place}/dataset.json"] = content
-            self._write()
-        except Exception as error:  # the training goes on
-            pass_on_if_of_signal(error)
-            _log.warning("The configuration is not collected any more: %s", error)
-            self._left = 0
-        self._done += 1
-        if self._done >= self._left and self._handle is not None:
+        self._finish_random()
+        self._pack.add_call(module.named_parameters(), {"args": args, "kwargs": kwargs})
+        if self._pack.is_full and self._handle is not None:
             self._handle.remove()
             self._handle = None
 
@@ -107,24 +79,17 @@ class ConfigChecker:
         if calls is not None:
             calls.remove()
             ConfigChecker._random = None
-            self._more[f"random/rank{process_rank() or 0}.json"] = calls.found()
-            self._write()
-
-    def _write(self) -> None:
-        rank = process_rank() or 0
-        name = self._output.name if rank == 0 else f"{self._output.stem}.rank{rank}.zip"
-        path = self._output.with_name(name)
-        stream = io.BytesIO()
-        variables = allowed_variables(os.environ)
-        write_pack(stream, variables, installed_packages(), self._options, self._more.items())
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.writing")
-        temporary.write_bytes(stream.getvalue())
-        temporary.replace(path)
+            self._pack.more[f"random/rank{_rank()}.json"] = calls.found()
+            self._pack.write()
 
 
-def statistics(tensor: torch.Tensor) -> dict[str, Any]:
-    """Maximum, minimum, mean and L2 norm in float64, and the shape, of what this rank holds."""
+def statistics(tensor: Any) -> dict[str, Any] | None:
+    """Maximum, minimum, mean and L2 norm in float64, and the shape, of what this rank holds.
+
+    None for what is no tensor.
+    """
+    if not isinstance(tensor, torch.Tensor):
+        return None
     to_local = getattr(tensor, "to_local", None)
     with torch.no_grad():
         local = tensor.detach() if to_local is None else to_local().detach()
@@ -136,17 +101,8 @@ def statistics(tensor: torch.Tensor) -> dict[str, Any]:
     return {**values, "shape": list(tensor.shape)}
 
 
-def described(value: Any, depth: int = 0) -> Any:
-    """Tensors by their statistics in the lists and mappings they came in; other values as text."""
-    if isinstance(value, torch.Tensor):
-        return statistics(value)
-    if depth < _DEEPEST and isinstance(value, Mapping):
-        return {str(key): described(one, depth + 1) for key, one in value.items()}
-    if depth < _DEEPEST and isinstance(value, (list, tuple)):
-        return [described(one, depth + 1) for one in value]
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    return type(value).__name__
+def _rank() -> int:
+    return process_rank() or 0
 
 
 def _megatron_options() -> dict[str, object]:

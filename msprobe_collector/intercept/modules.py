@@ -45,7 +45,7 @@ class ModuleHooks:
 
     def hook(self, path: str, module: nn.Module, without_hooks: bool = False) -> None:
         """Record the calls of one module, which stands at ``path``."""
-        stem = f"{path}.{_class_name(module)}"
+        stem = f"{path}.{class_name(module)}"
         before = ModuleHook(_enter, self, stem, path)
         after = ModuleHook(_leave, self, stem, path)
         if getattr(module, "_compiled_call_impl", None) is not None:
@@ -158,10 +158,10 @@ def _walk(path: str, module: nn.Module, seen: set[nn.Module]) -> Iterator[tuple[
 def _called_with(path: str, module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """``module`` and, where it is compiled, all inside it: none of them is called by itself."""
     if not is_compiled(module):
-        yield f"{path}.{_class_name(module)}", module
+        yield f"{path}.{class_name(module)}", module
         return
     for name, inner in module.named_modules(prefix=path):
-        yield f"{uncompiled_name(name)}.{_class_name(inner)}", inner
+        yield f"{uncompiled_name(name)}.{class_name(inner)}", inner
 
 
 def _parameters_called_with(module: nn.Module, together: bool) -> dict[str, nn.Parameter]:
@@ -170,7 +170,7 @@ def _parameters_called_with(module: nn.Module, together: bool) -> dict[str, nn.P
     return {uncompiled_name(name): parameter for name, parameter in named}
 
 
-def _class_name(module: nn.Module) -> str:
+def class_name(module: nn.Module) -> str:
     """The class that the user wrote: compiling and sharding put another in its place."""
     kind: Any = type(getattr(module, "_orig_mod", module))
     if getattr(module, "cls_to_become", None) is not None:

@@ -10,12 +10,14 @@ import mindspore
 from mindspore import nn
 from mindspore.communication import GlobalComm, get_rank
 
-from msprobe_collector.config.settings import load_config
+from msprobe_collector.config.settings import WHOLE_TRAINING, load_config
+from msprobe_collector.config.switch import switch_of
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.mindspore.calls import Calls
 from msprobe_collector.mindspore.cells import Cells
 from msprobe_collector.mindspore.engine import MindSpore
 from msprobe_collector.mindspore.gradients import GradientProbe
+from msprobe_collector.mindspore.monitor import Monitor
 from msprobe_collector.record.saved import SavedValues
 from msprobe_collector.record.session import Session
 from msprobe_collector.report import speak_up
@@ -28,8 +30,6 @@ class PrecisionDebugger(Debugger):
     ``start`` to ``stop`` is recorded, ``step`` closes a step. Nothing stays installed after
     ``stop``.
     """
-
-    _probe: GradientProbe | None = None
 
     def __init__(
         self,
@@ -47,8 +47,6 @@ class PrecisionDebugger(Debugger):
             return
         speak_up()
         config = load_config(config_path, task, dump_path, level, step)
-        if config.monitor is not None:
-            raise CollectorError("Task monitor follows PyTorch only; leave it out for MindSpore.")
         if config.watch is not None:
             raise CollectorError("watch follows PyTorch only; leave it out for MindSpore.")
         if config.inside_compiled:
@@ -66,8 +64,11 @@ class PrecisionDebugger(Debugger):
         self._interception = Interception(session)
         self._set_up(config, session, self._interception, estimate)
         self._models: list[nn.Cell] = []
+        self._followers: list[GradientProbe | Monitor] = []
         if config.gradients is not None:
-            self._probe = GradientProbe(config)
+            self._followers.append(GradientProbe(config))
+        if config.monitor is not None:
+            self._followers.append(Monitor(config, switch_of(config)))
         if config.level == "debug":
             self._saved = SavedValues(config, framework)
         Debugger._current = self
@@ -84,22 +85,32 @@ class PrecisionDebugger(Debugger):
 
     @classmethod
     def monitor(cls, optimizer: nn.Optimizer) -> None:
-        """Record the gradients that an optimizer uses from now on: task grad_probe."""
+        """Follow an optimizer from now on: task grad_probe, key monitor."""
         self = cls._the_one()
-        if self._probe is None:
-            raise CollectorError("monitor() records with task grad_probe; set it.")
-        self._probe.monitor(optimizer)
+        if not self._followers:
+            raise CollectorError("monitor() records with task grad_probe or monitor; set one.")
+        for follower in self._followers:
+            follower.monitor(optimizer)
 
     def _stop_more(self) -> None:
-        if self._probe is not None:
-            self._probe.stop()
+        if self.config.task in WHOLE_TRAINING:
+            self._stop_following()
 
     def _close_more(self) -> None:
-        self._stop_more()
+        self._stop_following()
+
+    def _stop_following(self) -> None:
+        for follower in self._followers:
+            self._guarded(follower.stop)
+
+    def _number_steps_from(self, step: int) -> None:
+        super()._number_steps_from(step)
+        for follower in self._followers:
+            follower.first_step = step
 
     def _begin_recording(self, model: Any) -> None:
-        if self._probe is not None:
-            self._warn("Task grad_probe records with monitor(); start() has no effect.")
+        if self.config.task in WHOLE_TRAINING:
+            self._warn(f"Task {self.config.task} records with monitor(); start() has no effect.")
             return
         if self._saved is not None:
             self._warn("At level debug only save() records; start() and stop() have no effect.")

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -38,9 +39,36 @@ class Hooks:
         def after(module: nn.Module, _given: Any, output: Any) -> None:
             # What a checkpoint runs again in backward has been taken already.
             if module.training and not _is_backward() and not torch.compiler.is_compiling():
-                self._guarded(lambda: self._take_output(name, output))
+                self._guarded(lambda: self._take_all("activation", name, output))
 
         self._handles.append(module.register_forward_hook(after))
+
+    def follow_inputs(self, module: nn.Module, name: str) -> None:
+        """Take what the module is given in training."""
+
+        def before(module: nn.Module, args: Any, kwargs: Any) -> None:
+            if module.training and not _is_backward() and not torch.compiler.is_compiling():
+                self._guarded(lambda: self._take_all("input", name, (args, kwargs)))
+
+        self._handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+
+    def follow_output_gradients(self, module: nn.Module, name: str) -> None:
+        """Take the gradients of what the module puts out, as backward brings them."""
+
+        def after(module: nn.Module, _given: Any, output: Any) -> None:
+            if torch.compiler.is_compiling() or not (module.training and self._is_open()):
+                return
+            for label, tensor in _named(name, output):
+                if tensor.grad_fn is not None:  # a tensor is not marked, its node is
+                    arrive = partial(self._arrive, label, tensor.output_nr)
+                    tensor.grad_fn.register_prehook(arrive)
+
+        self._handles.append(module.register_forward_hook(after))
+
+    def _arrive(self, name: str, number: int, gradients: Sequence[torch.Tensor | None]) -> None:
+        gradient = gradients[number] if number < len(gradients) else None
+        if gradient is not None and self._handles:
+            self._guarded(lambda: self._take("activation_gradient", name, gradient, False))
 
     def follow_gradients(self, module: nn.Module, names: dict[str, str]) -> None:
         """Take gradients of the module's own parameters, by attribute, as backward makes them.
@@ -90,13 +118,9 @@ class Hooks:
         self._handles.append(parameter.register_hook(accumulates))
         self._handles.append(parameter.register_post_accumulate_grad_hook(accumulated))
 
-    def _take_output(self, name: str, output: Any) -> None:
-        tensors = [one for one in tree_leaves(output) if isinstance(one, torch.Tensor)]
-        tensors = [one for one in tensors if one.is_floating_point()]
-        for place, tensor in enumerate(tensors):
-            self._take(
-                "activation", name if len(tensors) == 1 else f"{name}:{place}", tensor, False
-            )
+    def _take_all(self, kind: str, name: str, value: Any) -> None:
+        for label, tensor in _named(name, value):
+            self._take(kind, label, tensor, False)
 
     def _take_gradient(self, name: str, parameter: torch.Tensor) -> None:
         """One that holds what earlier micro-batches brought, or that of this one alone.
@@ -116,6 +140,14 @@ class Hooks:
                 run()
         except Exception as error:  # the training goes on
             self._fail(error)
+
+
+def _named(name: str, value: Any) -> list[tuple[str, torch.Tensor]]:
+    """The floating-point tensors in a value; of several each by its place."""
+    tensors = [one for one in tree_leaves(value) if isinstance(one, torch.Tensor)]
+    tensors = [one for one in tensors if one.is_floating_point()]
+    labels = [name] if len(tensors) == 1 else [f"{name}:{n}" for n in range(len(tensors))]
+    return list(zip(labels, tensors, strict=True))
 
 
 def _accumulated(parameter: torch.Tensor) -> torch.Tensor | None:

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from msprobe_collector.monitor.numbers import Numbers
 from msprobe_collector.record.statistics import is_capturing, local_part
 
 # Elements of a piece: half a megabyte for each thread stays in its core's own cache, so that only
@@ -25,46 +26,6 @@ from msprobe_collector.record.statistics import is_capturing, local_part
 _PIECE = 1 << 17
 _FEW_THREADS = 2  # up to which numpy's extremes and comparisons, on one, are faster than torch's
 _SOME = 8  # elements by which a tensor is known again
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """Of one or several tensors taken together."""
-
-    squares: float  # the sum of squares
-    total: float
-    high: float
-    low: float
-    zeros: int
-    nans: int
-    count: int
-    some: tuple[float, ...] = ()  # of the elements
-
-    @property
-    def norm(self) -> float:
-        """The L2 norm."""
-        return math.sqrt(self.squares) if self.squares >= 0 else math.nan
-
-    @property
-    def mean(self) -> float:
-        """NaN of nothing."""
-        return self.total / self.count if self.count else math.nan
-
-    def together(self, other: Numbers) -> Numbers:
-        """Those of both, as if they were one tensor; NaN stays NaN."""
-        return Numbers(
-            self.squares + other.squares,
-            self.total + other.total,
-            _larger(self.high, other.high),
-            -_larger(-self.low, -other.low),
-            self.zeros + other.zeros,
-            self.nans + other.nans,
-            self.count + other.count,
-        )
-
-
-def _larger(one: float, other: float) -> float:
-    return math.nan if math.isnan(one) or math.isnan(other) else max(one, other)
 
 
 @dataclass(frozen=True)
@@ -185,8 +146,3 @@ def fetch(found: Sequence[Numbers | Waiting]) -> list[Numbers]:
             counts = int(zeros), int(nans), result[place].count
             result[place] = Numbers(squares, total, high, low, *counts)
     return result
-
-
-def single(value: float) -> Numbers:
-    """Those of one number, such as a learning rate."""
-    return Numbers(value * value, value, value, value, int(value == 0), int(value != value), 1)

@@ -26,8 +26,9 @@ from msprobe_collector.config.switch import Switch
 from msprobe_collector.monitor.alerts import Rules
 from msprobe_collector.monitor.communication import Communication
 from msprobe_collector.monitor.hooks import Hooks
-from msprobe_collector.monitor.measure import Numbers, Waiting, fetch, is_unchanged, measure, single
+from msprobe_collector.monitor.measure import Waiting, fetch, is_unchanged, measure
 from msprobe_collector.monitor.names import named_modules, named_parameters
+from msprobe_collector.monitor.numbers import Numbers, single
 from msprobe_collector.monitor.optimizers import learning_rates, states
 from msprobe_collector.monitor.row import Row
 from msprobe_collector.monitor.write import Writer
@@ -77,8 +78,12 @@ class Monitor:
         self._modules, self._parameters = modules, named_parameters(modules)
         wants = self._settings.wants
         for module, name in self._modules.items():
+            if wants("input", name):
+                self._hooks.follow_inputs(module, name)
             if wants("activation", name):
                 self._hooks.follow_outputs(module, name)
+            if wants("activation_gradient", name):
+                self._hooks.follow_output_gradients(module, name)
             own = {
                 key: f"{name}.{key}" if name else key
                 for key, parameter in module.named_parameters(recurse=False)
@@ -204,6 +209,8 @@ class Monitor:
                             self._open.setdefault(("learning_rate", name), [single(rate)])
                     for name, state in states(optimizer, call.parts):
                         self._add("optimizer_state", name, state)
+                    for parameter, name in self._parameters.items():
+                        self._add("updated_weight", name, weight_of(parameter))
                 self._write(step)
         except Exception as error:
             self._fail(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from msprobe_collector.monitor.measure import Numbers
+from msprobe_collector.monitor.numbers import Numbers
 
 STATISTICS = ("norm", "mean", "max", "min", "zeros", "nans")
 

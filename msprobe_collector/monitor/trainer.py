@@ -32,7 +32,7 @@ _KINDS = {
     "cc_distribution": ("communication",),
 }
 _FORMATS = {"tensorboard": "tensorboard", "csv": "csv", "api": "csv"}
-_UNSEEN = ("all_xy", "forward_only", "backward_only", "print_struct", "ops", "eps", "ndigits")
+_UNSEEN = ("forward_only", "backward_only", "print_struct", "ops", "eps", "ndigits")
 
 
 class TrainerMon:
@@ -100,6 +100,8 @@ def settings_of(content: Mapping[str, Any]) -> MonitorSettings:
         is_on = asked.get("enable") if isinstance(asked, Mapping) else asked
         if is_on:
             record |= {kind: ("*",) if kind == "communication" else patterns for kind in kinds}
+    if content.get("all_xy") and "activation" in record:
+        record |= dict.fromkeys(("input", "activation_gradient"), patterns)
     if not record:
         raise CollectorError(f"Nothing is monitored: set one of {', '.join(_KINDS)}.")
     for key in _UNSEEN:

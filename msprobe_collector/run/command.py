@@ -30,7 +30,7 @@ from msprobe_collector.run.options import (
 from msprobe_collector.run.settings import EXIT_STOPPED, SETTINGS, Settings
 
 _START = Path(__file__).parent / "start"  # the folder of sitecustomize.py
-_NAMES = Path(__file__).parent / "names"  # the folder of a package msprobe
+_NAMES = Path(__file__).parents[1] / "as_msprobe"  # the folder of a package msprobe
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 

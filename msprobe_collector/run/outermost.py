@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from msprobe_collector.intercept.modules import class_name
 from msprobe_collector.run.cycle import parameters_of
 
 
@@ -96,4 +97,4 @@ def describe_models(models: Sequence[nn.Module]) -> str:
 def _described(models: Sequence[nn.Module]) -> Iterator[str]:
     for model in models:
         own = sum(one.numel() for one in model.parameters() if one.requires_grad)
-        yield f"{type(model).__name__} ({own:,} parameters to train)"
+        yield f"{class_name(model)} ({own:,} parameters to train)"

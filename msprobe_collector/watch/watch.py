@@ -35,14 +35,14 @@ from msprobe_collector.write.tensor_files import TensorFiles
 _log = logging.getLogger("msprobe_collector")
 _OF_TORCH = f"File {Path(torch.__file__).parent}"
 _MOST_HELD = 256 * 1024 * 1024  # bytes, of tensors that nothing else may keep any more
-_MOST_SAVED = 5  # calls, and as many in which a difference begins
 
 
 class Watch:
     """Follows the records of one process."""
 
-    def __init__(self, dump: Path, level: str, framework: str) -> None:
-        self._dump = dump
+    def __init__(self, dump: Path, most: int, level: str, framework: str) -> None:
+        """Compare with ``dump``; save ``most`` calls that differ, as many in which it begins."""
+        self._dump, self._most = dump, most
         self._head = (level, framework)
         self.found: list[str] = []  # sentences, one for each step that differs
         self.compared = self.missing = 0
@@ -78,6 +78,7 @@ class Watch:
         self._holders: list[Any] = []  # of the records whose tensors are held, by identity
         self._held_bytes = 0
         self._saved = self._begun = 0
+        self._differing: set[str] = set()  # names of calls
         self._first: str | None = None
 
     def end_step(self) -> None:
@@ -179,13 +180,16 @@ class Watch:
         difference: Difference,
         lines: Callable[[int], list[str]],
     ) -> None:
+        if name.replace(".backward", ".forward") in self._differing:
+            difference = difference._replace(begins=False)  # it is made of what forward made
+        self._differing.add(name)
         if difference.begins and not self._begun:
             self._first = self._sentence(name, difference, lines)
             _log.warning("%s", self._first)
         elif self._first is None:
             self._first = self._sentence(name, difference, lines)
         self._begun += difference.begins
-        if self._saved < _MOST_SAVED or (difference.begins and self._begun <= _MOST_SAVED):
+        if self._saved < self._most or (difference.begins and self._begun <= self._most):
             self._saved += 1
             self._save(name, record, lines)
 
@@ -193,7 +197,7 @@ class Watch:
         self, name: str, difference: Difference, lines: Callable[[int], list[str]]
     ) -> str:
         share = "without end" if math.isinf(difference.share) else f"by {difference.share:.2g}"
-        why = "given the same" if difference.begins else "and so is what it is given"
+        why = "given the same" if difference.begins else "as does what it is given"
         place = self._directory.parent.name, self._directory.name
         stack = self._stacks.get(name.replace(".backward", ".forward"), NO_STACK)
         frames = lines(stack) if stack != NO_STACK else []

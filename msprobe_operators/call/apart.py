@@ -11,6 +11,7 @@ import os
 import pickle
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -195,6 +196,7 @@ def _end_after(seconds: float) -> None:
 def _limit(bounds: Bounds) -> None:
     if resource is None:
         return
+    tempfile.gettempdir()  # which is found by writing there; what torch imports later asks for it
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: 0}
     with suppress(OSError, ValueError):  # Linux alone tells what it has
         has = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()

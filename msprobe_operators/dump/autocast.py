@@ -23,7 +23,7 @@ _HALVES = {str(one): one for one in (torch.float16, torch.bfloat16)}
 
 def computed_in(call: RecordedCall, given: Operands) -> torch.dtype | None:
     """The half precision in which autocast had a call computed; None where it had not."""
-    if is_cast(call.name):
+    if is_cast(call.in_torch):
         return None
     asked = (*given.args, *given.kwargs.values())
     if any(isinstance(one, torch.dtype) for one in asked):

@@ -22,6 +22,7 @@ from msprobe_builder.operators.questions import is_uninitialised
 from msprobe_builder.operators.table import operator_of
 from msprobe_operators.call import operator as of_torch
 from msprobe_operators.call.allowed import reaches, why_not_called
+from msprobe_operators.dump.mindspore import is_of_mindspore, name_in_torch, record_in_torch
 
 _PLACES: dict[str, Any] = {
     "Functional": torch.nn.functional,
@@ -29,6 +30,8 @@ _PLACES: dict[str, Any] = {
     "Torch": torch,
     "VF": torch._VF,
 }
+
+_MODULES = ("Module", "Cell")
 
 # Functions of tensors that reach beyond their arguments.
 _NOT_CALLED = frozenset(
@@ -45,6 +48,12 @@ class RecordedCall:
     name: str  # Functional.linear.0
     record: dict[str, Any]
     backward: dict[str, Any] | None
+    other_name: str = ""  # by which torch knows a call of another framework
+
+    @property
+    def in_torch(self) -> str:
+        """Its name as torch has it."""
+        return self.other_name or self.name
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -58,14 +67,18 @@ def recorded_calls(path: Path) -> Iterator[RecordedCall]:
     backward: dict[str, dict[str, Any]] = {}
     for name, record in DumpReader(path):
         stem, _, direction = name.rpartition(".")
-        if not isinstance(record, dict) or name.split(".", 1)[0] == "Module":
+        if not isinstance(record, dict) or name.split(".", 1)[0] in _MODULES:
             continue
         if direction == "forward":
             forward[stem] = record
         elif direction == "backward":
             backward[stem] = record
     for stem, record in forward.items():
-        yield RecordedCall(stem, record, backward.get(stem))
+        back = backward.get(stem)
+        if is_of_mindspore(record):
+            yield RecordedCall(stem, *record_in_torch(record, back), name_in_torch(stem))
+        else:
+            yield RecordedCall(stem, record, back)
 
 
 def function_of(name: str) -> Callable[..., Any] | Fact:

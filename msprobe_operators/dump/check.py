@@ -83,11 +83,11 @@ class CheckOptions:
 
 def check_recorded(call: RecordedCall, options: CheckOptions) -> list[CheckRow]:
     """Rows for the forward and, where one was recorded, the backward of a call."""
-    function = function_of(call.name)
+    function = function_of(call.in_torch)
     if isinstance(function, Fact):
         return untested(call, function, options.device)
     try:
-        given = operands(call.name + ".forward", call.record, options.source)
+        given = operands(call.in_torch + ".forward", call.record, options.source)
         size = bytes_of_result(function, given.args, given.kwargs)
         if size > options.source.most_bytes:
             raise CannotRebuildError(fact("operator.too_large", size=size))
@@ -135,7 +135,7 @@ def _rows(
             again = _reference(function, Operands(args, kwargs, False), True, ends)
         return list(again.gradients) if gradients else again.results
 
-    name = call.name.split(".")[1].removeprefix("__").removesuffix("__").rstrip("_")
+    name = call.in_torch.split(".")[1].removeprefix("__").removesuffix("__").rstrip("_")
     recorded = _recorded_results(call, options) if given.is_real else None
     if recorded is not None and _alike(recorded, there.results):
         compared, results = "recorded", recorded
@@ -179,7 +179,7 @@ def _rows(
         moved_gradients,
     )
     # A cast rounds in float64, too, so that differences of it tell nothing.
-    if verdict.status is Status.PASSED and into is not None and not is_cast(call.name):
+    if verdict.status is Status.PASSED and into is not None and not is_cast(call.in_torch):
         wrong = gradient_by_differences(function, given.args, given.kwargs, into, there.gradients)
         if wrong is not None and wrong > _WRONG_GRADIENT:
             verdict = Judgement(

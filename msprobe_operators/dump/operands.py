@@ -127,6 +127,8 @@ def rebuild(leaf: dict[str, Any], place: str, source: Source) -> tuple[Tensor, b
         content = (
             kept.detach().clone() if isinstance(kept, Tensor) else torch.from_numpy(np.array(kept))
         )
+        if dtype is torch.bfloat16 and content.dtype is torch.float32:
+            content = content.to(dtype)  # arrays have no such type, so it is written wider
         if list(content.shape) != shape or content.dtype != dtype:
             raise CannotRebuildError(fact("operator.other_file", file=file))
         return content.requires_grad_(_wants_gradient(leaf, dtype)), True

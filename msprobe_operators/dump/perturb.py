@@ -61,11 +61,11 @@ def perturb_recorded(call: RecordedCall, source: Source, way: str, most: float) 
 
     ``most`` is the growth above which a call amplifies.
     """
-    function = function_of(call.name)
+    function = function_of(call.in_torch)
     if isinstance(function, Fact):
         return untested(call, function)
     try:
-        given = operands(call.name + ".forward", call.record, source)
+        given = operands(call.in_torch + ".forward", call.record, source)
         size = bytes_of_result(function, given.args, given.kwargs)
         if size > source.most_bytes:
             raise CannotRebuildError(fact("operator.too_large", size=size))

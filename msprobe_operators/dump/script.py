@@ -162,14 +162,14 @@ def dump_script(call: RecordedCall, source: Source, device: str = "cpu") -> str 
     """
     if not _PLAIN.fullmatch(call.name):  # it stands in the script
         return fact("operator.no_call")
-    function = function_of(call.name)
+    function = function_of(call.in_torch)
     if isinstance(function, Fact):
         return function
-    path = _path(call.name, function)
+    path = _path(call.in_torch, function)
     if path is None:
         return fact("operator.not_from_dump")
     try:
-        given = operands(call.name + ".forward", call.record, source)
+        given = operands(call.in_torch + ".forward", call.record, source)
     except CannotRebuildError as why:
         return why.reason
     held: list[torch.Tensor] = []

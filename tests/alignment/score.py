@@ -42,7 +42,7 @@ def misses(kind: str) -> dict[str, Any]:
 
 def partners(npu: Source, bench: Source, options: BuildOptions = DEFAULT_OPTIONS) -> dict[str, str]:
     """Partner of each node by name, as a build would find it."""
-    left, right, matching = _matched(npu, bench, options)
+    left, right, matching = matched(npu, bench, options)
     return {
         left.tree.names[node]: right.tree.names[matching.npu[node]]
         for node in np.flatnonzero(matching.npu >= 0).tolist()
@@ -54,7 +54,7 @@ def said(npu: Source, bench: Source, *, is_turned: bool = False) -> set[tuple[ob
 
     By names: what made a pair and how sure it is, who is in a group, and how likely a partner is.
     """
-    left, right, matching = _matched(npu, bench, DEFAULT_OPTIONS)
+    left, right, matching = matched(npu, bench, DEFAULT_OPTIONS)
     names = left.tree.names, right.tree.names
     found: set[tuple[object, ...]] = set()
     for node in np.flatnonzero(matching.npu >= 0).tolist():
@@ -79,7 +79,8 @@ def _turned(pair: tuple[T, T], is_turned: bool) -> tuple[T, T]:
     return pair[::-1] if is_turned else pair
 
 
-def _matched(npu: Source, bench: Source, options: BuildOptions) -> tuple[Side, Side, Matching]:
+def matched(npu: Source, bench: Source, options: BuildOptions) -> tuple[Side, Side, Matching]:
+    """Both sides and how a build would match them."""
     texts = Texts()
     (left, _), (right, _) = map(partial(read_rank, texts=texts), (npu, bench))
     align = None if options.exact else align_rest

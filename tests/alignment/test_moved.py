@@ -271,3 +271,37 @@ def test_numbers_tell_nothing_where_one_block_has_a_name(
         if name.endswith(".Block.forward.0")
     }
     assert found == {"first": "stack.0", "others.0": "stack.1", "others.1": "stack.2"}
+
+
+class Loop(nn.Module):
+    """Makes a mask of each kind by one line, in an order that may be that of a set."""
+
+    def __init__(self, kinds: tuple[str, ...]) -> None:
+        super().__init__()
+        self.kinds = kinds
+        self.layers = nn.ModuleList(nn.Linear(6, 6) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        masks = {}
+        for kind in self.kinds:
+            masks[kind] = torch.ones(6, 6).tril({"whole": 0, "near": -2}[kind]).exp()
+        for layer, kind in zip(self.layers, ("near", "whole"), strict=True):
+            x = layer(x) @ masks[kind]
+        return x
+
+
+def test_calls_of_one_line_go_by_their_values_where_a_loop_runs_in_another_order(
+    tmp_path: Path,
+) -> None:
+    def side(*kinds: str) -> Recording:
+        torch.manual_seed(3)
+        model = Loop(kinds)
+        x = torch.randn(4, 6)
+        step = record(tmp_path / kinds[0], lambda: model(x).sum().backward(), model)
+        return recording(step.directory)
+
+    found = partners(side("whole", "near").source(), side("near", "whole").source())
+    for stem in ("Tensor.tril", "Tensor.exp"):
+        assert found[f"{stem}.0.forward"] == f"{stem}.1.forward"
+        assert found[f"{stem}.1.forward"] == f"{stem}.0.forward"
+    assert found["Tensor.__matmul__.0.forward"] == "Tensor.__matmul__.0.forward"

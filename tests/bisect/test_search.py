@@ -29,7 +29,7 @@ class Block(nn.Module):
         self.norm, self.up, self.down = nn.LayerNorm(16), nn.Linear(16, 32), nn.Linear(32, 16)
     def forward(self, x, scale):
         h = nn.functional.gelu(self.up(self.norm(x)))
-        return x + self.down(h * scale)
+        return (self.norm(x) if plant == "wiring" else x) + self.down(h * scale)
 
 class Net(nn.Module):
     def __init__(self):
@@ -54,6 +54,10 @@ for step in range(5):
     with torch.autocast("cpu", torch.bfloat16, enabled="half" in sys.argv):
         loss = nn.functional.cross_entropy(net(x).view(-1, 32), y)
     loss.backward()
+    if plant == "clip":
+        nn.utils.clip_grad_norm_(net.parameters(), 0.1)
+    if plant == "rate" and step == 2:
+        optimizer.param_groups[0]["lr"] = 5e-4
     if plant == "late" and step == 2:
         plant_kernel("gelu_backward")
     optimizer.step()
@@ -137,6 +141,24 @@ def test_causes_in_calls_are_proven(
     status, found = searched(plant)
     assert (status, found["step"], found["proof"], found["culprit"]) == (4, step, proof, culprit)
     assert (here / "search" / "reproduce.py").exists() == (proof == "operator")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("plant", "step", "culprit", "said"),
+    [
+        ("clip", 0, "gradients", "such as clipping or scaling"),
+        ("rate", 2, "settings", "lr of group 0 is 0.0005, in the reference 0.001"),
+        ("wiring", 0, "Module.layers.0.norm.LayerNorm.forward.1", "The reference has no such call"),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_causes_outside_of_kernels_are_named(
+    plant: str, step: int, culprit: str, said: str
+) -> None:
+    status, found = searched(plant)
+    assert (status, found["step"], found["culprit"]) == (4, step, culprit), found["sentence"]
+    assert said in found["sentence"]
 
 
 @pytest.mark.slow

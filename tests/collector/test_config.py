@@ -30,6 +30,7 @@ from tests.collector.recording import record
         ([0, "4-6"], (0, 4, 5, 6)),
         ([0, "1-3", 2], (0, 1, 2, 3)),
         (["7-7", 1], (1, 7)),
+        (["0", " 3 "], (0, 3)),
     ],
 )
 def test_selectors(value: Any, wanted: tuple[int, ...]) -> None:
@@ -37,7 +38,7 @@ def test_selectors(value: Any, wanted: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["0-3", 3, [True], [-1], ["3"], ["a-b"], ["6-4"], [1.5], [10**6 + 1], [None]]
+    "value", ["0-3", 3, [True], [-1], ["a-b"], ["6-4"], [1.5], [10**6 + 1], [None]]
 )
 def test_bad_selectors_are_refused_with_the_key(value: Any) -> None:
     with pytest.raises(CollectorError, match=r"^step holds"):

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from msprobe_collector.monitor.measure import Numbers, measure
+from msprobe_collector.monitor.measure import measure
+from msprobe_collector.monitor.numbers import Numbers
 
 
 def expected(tensor: torch.Tensor) -> dict[str, float]:

@@ -14,7 +14,8 @@ from tests.faults.splits.score import judged, record, score
 pytestmark = pytest.mark.slow
 
 # Layers without known names; a sequence in two parts, of which each rank averages its own loss;
-# stages whose ranks are numbered first; and tensors that PyTorch cuts along two meshes.
+# stages whose ranks are numbered first; tensors that PyTorch cuts along two meshes; replicas beside
+# one rank that has their batches; and the schedules of torch's own pipelines.
 FOUND = {
     "own_tp2": ("shard scaled", "NaN on one rank", "reduction missing on one rank"),
     "cp2tp2": (
@@ -25,6 +26,11 @@ FOUND = {
     "ulysses_tp2": ("norm drifted",),
     "order_pp2tp2": ("weight of one rank",),
     "fsdp_tp2dp2": (),
+    "dp2_one": ("epsilon of one replica", "weight of one replica"),
+    **dict.fromkeys(
+        ("pipe_1f1b", "pipe_interleaved", "pipe_zero_bubble", "pipe_v", "pipe_dual_v"),
+        ("weight of a stage", "epsilon of a stage"),
+    ),
 }
 # "auto" refuses another numbering of ranks, with what to declare.
 TOLD = {
@@ -32,6 +38,12 @@ TOLD = {
     "cp2tp2": "cp 2 (attention gathers or exchanges over ranks [0, 2])",
     "ulysses_tp2": "cp 2 (attention gathers or exchanges over ranks [0, 2])",
     "fsdp_tp2dp2": "dp 2 (what is left)",
+    "dp2_one": "dp 2 (what is left)",
+    "pipe_1f1b": "pp 2 (sends between ranks 0 and 1)",
+    **dict.fromkeys(
+        ("pipe_interleaved", "pipe_zero_bubble", "pipe_v", "pipe_dual_v"),
+        "pp 2 (sends between ranks 0 and 1), vpp 2 (model chunks in names of modules)",
+    ),
 }
 
 

@@ -231,7 +231,7 @@ def test_graph_mode_is_refused_with_a_remedy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("keys", "said"),
-    [({"task": "monitor"}, "PyTorch only"), ({"level": "mix"}, "call start"), ({}, "nn.Cell")],
+    [({"watch": "dump"}, "PyTorch only"), ({"level": "mix"}, "call start"), ({}, "nn.Cell")],
 )
 def test_what_cannot_be_recorded_is_refused(tmp_path: Path, keys: Any, said: str) -> None:
     with pytest.raises(CollectorError, match=said):

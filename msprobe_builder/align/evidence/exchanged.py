@@ -30,13 +30,19 @@ _STEPS = 2000  # of a logarithm; equal statistics share one but where they lie a
 
 
 def exchanged_places(
-    npu: Side, bench: Side, outline: Outline, other_outline: Outline, partner: Int
+    npu: Side,
+    bench: Side,
+    outline: Outline,
+    other_outline: Outline,
+    partner: Int,
+    sites: tuple[Int, Int],
 ) -> Bool:
     """Which forward calls are paired with one that puts out clearly another tensor by mistake.
 
     The partner of their host has one call of the same operator that puts out the same tensor, and
     that call is as badly paired; or a module of the same name was called with that result in the
-    same micro-step.
+    same micro-step. A call of a line that both sides have stays with that line: what it puts out
+    otherwise has another fault than its place, unless the line is one of a loop.
     """
     result = np.zeros(len(partner), dtype=bool)
     rows, other_rows = _first_outputs(npu, outline), _first_outputs(bench, other_outline)
@@ -57,7 +63,10 @@ def exchanged_places(
     place = np.minimum(np.searchsorted(other_keys, keys), len(other_keys) - 1)
     found = (other_keys[place] == keys) & (count[place] == 1)
     calls, others = calls[found], others[first[place[found]]]
-    calls = calls[_agree(npu, bench, rows[calls], other_rows[others], EQUAL)]
+    own, there = sites[0][calls], sites[1]
+    stays = (own > 0) & (own == there[partner[calls]]) & (own != there[others])
+    agree = _agree(npu, bench, rows[calls], other_rows[others], EQUAL)
+    calls = calls[agree & ~stays]
     # What was called inside a call that exchanged places did, too.
     change = np.zeros(len(partner) + 1, dtype=np.int64)
     np.add.at(change, calls, 1)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.align.evidence.guesses import held_guesses
+from msprobe_builder.align.evidence.holding import holds
 from msprobe_builder.align.evidence.sites import at_other_sites
 from msprobe_builder.align.evidence.sizes import given_other_sizes, other_form, takes_more
 from msprobe_builder.align.evidence.tolerances import EQUAL, NEAR
@@ -24,6 +26,7 @@ Bool = NDArray[np.bool_]
 
 THRESHOLD = 1.5
 IMPOSSIBLE = -100.0
+_GUESSED = 2.5  # of pairs that order and flow of all calls show
 _AROUND = 0.2  # for each radius of the flow of tensors at which what is around is alike
 
 MORE = 1.5  # times as much as another puts out or holds; an adapter, a bias or padding adds less
@@ -67,9 +70,12 @@ def trust_of(npu: Traits, bench: Traits, a: Int, b: Int) -> Trust:
     """
     of_weights = (npu.parameters.count[a] > 0) & (bench.parameters.count[b] > 0)
     level = levels(npu.parameters, bench.parameters, a[of_weights], b[of_weights])
-    others = _other_weights(npu.parameters, bench.parameters, a[of_weights], b[of_weights])
+    differ = _other_weights(npu.parameters, bench.parameters, a[of_weights], b[of_weights])
     tell = not len(level) or bool((level > 0).mean() >= _LEAST_EQUAL_WEIGHTS)
-    weights = 1.5 if tell and not others else 0.0
+    weights = 1.5 if tell and not differ else 0.0
+    # Merged adapters have other weights and compute the same: the last result of all tells.
+    last = np.flatnonzero(of_weights & (npu.outputs.numel[a] > 1))[-1:]
+    others = differ and not (levels(npu.outputs, bench.outputs, a[last], b[last]) == 2).any()
     some = (npu.outputs.numel[a] > 1) & (bench.outputs.numel[b] > 1)
     a, b = a[some], b[some]
     if not len(a):
@@ -124,11 +130,14 @@ class Known:
     elsewhere. ``trust`` says which agreement of statistics means anything, see :func:`trust_of`.
     ``layouts`` are the operators that only lay out a tensor anew: of these there are many, and
     what tells them apart is what they are given. ``padded`` are those whose results one side may
-    have padded, ``moving`` those that only move elements, or cast them. ``site`` numbers the
+    have padded, ``moving`` those that only move elements, or cast them, ``products`` those that
+    sum up products, ``taking`` those that take elements of a tensor, by numbers or by places that a
+    tensor tells. ``site`` numbers the
     lines that make the calls, see :func:`~.sites.shared_sites`. ``hands_on`` tells which
     modules put out what they take in, see :func:`~.hands_on.hands_on`. ``same_code`` is False
     where no statistics tell and the hierarchies show two authors, ``one_code`` where the calls do,
-    see pairing/alike.py.
+    see pairing/repeated_calls.py. ``guess`` is the likely partner of calls, -1 without, as the
+    order and the flow of all of them tell, see pairing/order_and_flow.py.
     """
 
     exact: Int
@@ -144,10 +153,14 @@ class Known:
     layouts: Int
     padded: Int
     moving: Int
+    products: Int
+    taking: Int
     site: Int
     other_site: Int
     hands_on: Int
     other_hands_on: Int
+    guess: Int
+    other_guess: Int
     same_code: bool = True
     one_code: bool = True
     around: Int = field(default_factory=_nothing)
@@ -199,9 +212,13 @@ def _of_calls(
     result -= 5.0 * (far_more & ~same)
     if known.trust.same_shapes and not known.trust.equal:
         result -= 3.0 * (layout & other_form(npu, bench, a, b))
+    by_places = npu.inputs.count[a][:, None] != bench.inputs.count[b]
+    result -= 4.0 * (_among(operator, known.taking)[:, None] & by_places)
     site, other_site = known.site[a][:, None], known.other_site[b]
     result += 1.0 * ((site > 0) & (site == other_site))
     result -= 4.0 * at_other_sites(site, other_site)
+    guess, other_guess = known.guess[a][:, None], known.other_guess[b]
+    result += np.where(guess == b, _GUESSED, -_GUESSED * ((guess >= 0) | (other_guess >= 0)))
     result[operator[:, None] != bench.operator[b]] = IMPOSSIBLE
     return result
 
@@ -298,14 +315,6 @@ def levels(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> Int:
     return np.where(same_data | (equal & known), 2, np.where(near & known, 1, 0))
 
 
-def repetition(side: Traits, stem: Int, a: Int, b: Int) -> Float:
-    """Evidence that calls ``a`` repeat calls ``b`` of the same side."""
-    rows, columns = a[:, None], b[None, :]
-    flow = levels(side.inputs, side.inputs, rows, columns)
-    flow = flow + levels(side.outputs, side.outputs, rows, columns)
-    return np.where(stem[rows] == stem[columns], 3.0 + flow, IMPOSSIBLE)
-
-
 def _of_modules(
     npu: Traits, bench: Traits, a: Int, b: Int, depth: Int, other_depth: Int, known: Known
 ) -> Float:
@@ -334,6 +343,7 @@ def _of_modules(
         result -= 2.0 * ((first == 1) & (second == 1) & other_tensor)
     result += 0.3 * (depth[:, None] == other_depth)
     result += 4.0 * (known.exact[a][:, None] == b)
+    result += _GUESSED * held_guesses(npu, bench, a, b, (known.guess, known.other_guess))
     # One path on both sides, though other modules stand around it.
     result += 1.5 * (known.stem[a][:, None] == known.other_stem[b])
     for i, stem in enumerate(known.stem[a].tolist()):
@@ -365,29 +375,6 @@ def _parameters(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> Flo
         own, other_own = mine.numel[a][:, None], theirs.numel[b]
         result -= 5.0 * (((x[1] == 0) & (y[1] > other_own)) | ((y[1] == 0) & (x[1] > own)))
     return np.asarray(result)
-
-
-def holds(side: Traits, other: Traits, a: Int, b: Int) -> Bool:
-    """Where a module holds one with just as many parameters as the other, and more beside it.
-
-    Then that one is the counterpart: one side has a module around it that the other lacks. What
-    has parameters of its own is no counterpart of what only holds a module that has them, and what
-    makes calls beside one that makes just those of the other is no counterpart of that.
-    """
-    result = np.zeros((len(a), len(b)), dtype=bool)
-    below, sizes = side.parameters_below[1], other.parameters_below[1, b]
-    own = other.parameters.count[b] > 0
-    if not (sizes > 0).any():
-        return result
-    for place in np.flatnonzero(below[a] > side.parameters.numel[a]).tolist():
-        node = int(a[place])
-        inside = below[node + 1 : int(side.outline.tree.subtree_end[node]) + 1]
-        more = (sizes < below[node]) | (own & (side.parameters.count[node] == 0))
-        result[place] = (sizes > 0) & more & np.isin(sizes, inside)
-        content = side.content[node + 1 : int(side.outline.tree.subtree_end[node]) + 1]
-        works_more = (sizes > 0) & (other.content[b] != side.content[node])
-        result[place] |= works_more & np.isin(other.content[b], content)
-    return result
 
 
 def _below(npu: Traits, bench: Traits, a: Int, b: Int) -> Float:

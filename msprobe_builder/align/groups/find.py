@@ -100,9 +100,21 @@ def _fits(pairs: Pairs, i: int) -> bool:
 
 
 def _has_open(pairs: Pairs, group: Group) -> bool:
-    """Whether calls of both sides have no partner."""
+    """Whether calls of both sides have no partner, or of one that multiplies more often.
+
+    One linear is the counterpart of another one and what corrects it, as an adapter does; with a
+    bias or a norm behind one of them they remain a pair.
+    """
     is_open = (pairs.partner[list(group.npu)] < 0).any()
-    return bool(is_open and (pairs.back[list(group.bench)] < 0).any())
+    other_is_open = (pairs.back[list(group.bench)] < 0).any()
+    products = pairs.known.products
+    times, other_times = (
+        int(np.isin(side.operator[list(nodes)], products).sum())
+        for side, nodes in ((pairs.npu, group.npu), (pairs.bench, group.bench))
+    )
+    return bool(is_open and other_is_open) or bool(
+        (is_open and times > other_times) or (other_is_open and other_times > times)
+    )
 
 
 def _weak(pairs: Pairs, flow: Flow, other: Flow) -> Bool:
@@ -147,8 +159,8 @@ def _regions(pairs: Pairs, flow: Flow, other: Flow, weak: Bool) -> Iterator[Regi
         if key in found:
             found[key].bench.append(node)
     for region in found.values():
-        is_open = bool(region.bench) and (pairs.partner[region.npu] < 0).any()
-        if is_open and (pairs.back[region.bench] < 0).any():
+        is_open = (pairs.partner[region.npu] < 0).any() or (pairs.back[region.bench] < 0).any()
+        if region.bench and is_open:
             yield region
 
 

@@ -10,10 +10,10 @@ from msprobe_builder.match.matching import Group
 def are_pairs(pairs: Pairs, group: Group, *, by_place: bool) -> bool:
     """Match the calls of a group that is no more than calls of the same operators, if it is one.
 
-    One of a single call on each side that does the same; or one where a side merely moves numbers,
-    by calls that all stand on the other side, too, in the same order, among others that do more. It
-    was found ``by_place``, so that nothing tells that both come to the same: what is in between one
-    side makes alone.
+    One of a single call on each side that does the same, whatever it is called; or one where a side
+    merely moves numbers, by calls that all stand on the other side, too, in the same order, among
+    others that do more. It was found ``by_place``, so that nothing tells that both come to the
+    same: what is in between one side makes alone.
     """
     if not by_place and max(len(group.npu), len(group.bench)) > 1:
         return False
@@ -29,7 +29,7 @@ def are_pairs(pairs: Pairs, group: Group, *, by_place: bool) -> bool:
     found, rest = [], iter(many)
     for one in few:
         both = ((one, other) if is_fewer else (other, one) for other in rest)
-        match = next((pair for pair in both if _is_alike(pairs, *pair)), None)
+        match = next((pair for pair in both if _is_alike(pairs, *pair, by_place=by_place)), None)
         if match is None:
             return False
         found.append(match)
@@ -40,10 +40,17 @@ def are_pairs(pairs: Pairs, group: Group, *, by_place: bool) -> bool:
     return all(added)
 
 
-def _is_alike(pairs: Pairs, i: int, j: int) -> bool:
-    """Whether two calls are of one operator and put out as much."""
-    same = pairs.npu.operator[i] == pairs.bench.operator[j] >= 0
-    return bool(same and pairs.npu.outputs.numel[i] == pairs.bench.outputs.numel[j])
+def _is_alike(pairs: Pairs, i: int, j: int, *, by_place: bool) -> bool:
+    """Whether two calls put out as much and are of one operator, or values and shapes agree.
+
+    What takes in one tensor twice gives it two gradients: ``x * x`` is no pair of ``x ** 2``.
+    """
+    npu, bench = pairs.npu, pairs.bench
+    same = npu.operator[i] == bench.operator[j]
+    if not by_place and npu.inputs.count[i] == bench.inputs.count[j]:
+        same |= npu.outputs.shapes[i] == bench.outputs.shapes[j]
+    same &= min(npu.operator[i], bench.operator[j]) >= 0
+    return bool(same and npu.outputs.numel[i] == bench.outputs.numel[j])
 
 
 _ALIKE = 5.0  # weight of pairs that take in and put out the same

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.scores import repetition
+from msprobe_builder.align.evidence.scores import IMPOSSIBLE, levels
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.sequences import decide
 from msprobe_builder.dump.names import Direction, Kind, parse_gradients
 
 Int = NDArray[np.int64]
+Float = NDArray[np.float64]
 Gradients = tuple[int, str, "int | None"]  # node, stem of the module, number if there is one
 
 
@@ -58,7 +59,7 @@ def origins(side: Traits, forward: Int) -> Int:
         if np.array_equal(stem[a], stem[b]):
             result[a] = b
         else:
-            x, y, _ = decide(repetition(side, stem, a, b))
+            x, y, _ = decide(_repetition(side, stem, a, b))
             result[a[x]] = b[y]
     return result
 
@@ -84,3 +85,11 @@ def gradients_of(side: Traits) -> list[Gradients]:
     nodes = np.flatnonzero((side.direction == Direction.NONE) & (side.outline.kind == Kind.MODULE))
     found = ((node, parse_gradients(tree.parsed[node].stem)) for node in nodes.tolist())
     return [(node, *gradients) for node, gradients in found if gradients is not None]
+
+
+def _repetition(side: Traits, stem: Int, a: Int, b: Int) -> Float:
+    """Evidence that calls ``a`` repeat calls ``b`` of the same side."""
+    rows, columns = a[:, None], b[None, :]
+    flow = levels(side.inputs, side.inputs, rows, columns)
+    flow = flow + levels(side.outputs, side.outputs, rows, columns)
+    return np.where(stem[rows] == stem[columns], 3.0 + flow, IMPOSSIBLE)

@@ -51,6 +51,7 @@ def _number_modules(
         if any(stages[call.stage].tree.is_recompute[call.node] for call in nodes[index].calls)
     }
     number: dict[tuple[str, int, int], int] = {}  # stem, stage and recorded call to new call
+    backward: dict[tuple[str, int], list[int]] = {}  # recorded calls, by stem and stage
     used: dict[str, int] = {}
     taken: set[tuple[str, int]] = set()
     for index in _modules(names, Direction.FORWARD):
@@ -67,21 +68,24 @@ def _number_modules(
         stem, own = names[index].stem, nodes[index].calls[0]
         recorded = stages[own.stage].tree.parsed[own.node].call
         call = number.get((stem, own.stage, recorded), names[index].call)
+        for one in nodes[index].calls:
+            back = stages[one.stage].tree.parsed[one.node].call
+            backward.setdefault((stem, one.stage), []).append(back)
         names[index] = names[index]._replace(call=call)
-    _number_gradients(names, nodes, number)
+    _number_gradients(names, nodes, number, backward)
 
 
 def _number_gradients(
-    names: list[Name], nodes: Sequence[MergedNode], number: Mapping[tuple[str, int, int], int]
+    names: list[Name],
+    nodes: Sequence[MergedNode],
+    number: Mapping[tuple[str, int, int], int],
+    backward: Mapping[tuple[str, int], Sequence[int]],
 ) -> None:
     """Number gradients of parameters by the last call of their pass; that of all has no number.
 
     The first of a stage is of its first pass, however late a schedule came to it. ``number`` has
-    by stem, stage and recorded call the new one.
+    by stem, stage and recorded call the new one, ``backward`` the recorded calls that went back.
     """
-    recorded: dict[tuple[str, int], list[int]] = {}  # calls of a stage
-    for stem, stage, call in number:
-        recorded.setdefault((stem, stage), []).append(call)
     shown: dict[tuple[str, int], list[int]] = {}  # numbers of its gradients
     found: list[tuple[int, str, int]] = []
     for index in _modules(names, Direction.NONE):
@@ -93,7 +97,7 @@ def _number_gradients(
                 shown.setdefault((stem, stage), []).append(own)
 
     def renumbered(stem: str, stage: int, own: int) -> int:
-        calls, passes = sorted(recorded.get((stem, stage), ())), sorted(shown[stem, stage])
+        calls, passes = sorted(backward.get((stem, stage), ())), sorted(shown[stem, stage])
         count, rest = divmod(len(calls), len(passes) + 1)
         call = own if rest or not count else calls[(passes.index(own) + 1) * count - 1]
         return number.get((stem, stage, call), call)

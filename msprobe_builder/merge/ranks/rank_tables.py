@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.parameter_columns import ALL_MISSING
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.shapes import parse_numbers, parse_shape
 from msprobe_builder.graph.parameter_table import ParameterTable
@@ -22,7 +21,7 @@ class RankTables:
     """Questions about rows; the tables of all ranks have equal rows in equal order.
 
     ``keys`` tells tensors apart by what they look like on all ranks: dtype, number of elements and
-    statistics. ``agree`` says of each row whether what the ranks recorded of it is equal on all;
+    statistics. ``agree`` says of each row whether its statistics are equal on all ranks;
     ``is_even`` whether all its elements are equal besides, such as zeros.
     """
 
@@ -89,9 +88,8 @@ class RankTables:
         return any(bool(np.isnan(table.statistics[:, row]).all()) for table in self._tables)
 
     def is_missing_somewhere(self, row: int) -> bool:
-        """Whether some ranks recorded a tensor, and others nothing of it."""
-        lacking = {bool(table.missing[row] == ALL_MISSING) for table in self._tables}
-        return len(lacking) > 1
+        """Whether some ranks recorded what others did not: then nothing tells if they agree."""
+        return len({int(table.missing[row]) for table in self._tables}) > 1
 
     def uneven_dimension(self, row: int) -> int | None:
         """The only dimension in which the shapes of the ranks differ."""
@@ -213,15 +211,9 @@ def _fingerprints(tables: Sequence[ParameterTable]) -> list[bytes]:
 
 
 def _agreement(tables: Sequence[ParameterTable]) -> NDArray[np.bool_]:
-    """Whether the ranks agree in what all of them recorded, by row; not in nothing at all."""
-    first = tables[0]
-    agree = np.ones(len(first), dtype=bool)
+    first = tables[0].statistics
+    agree = np.ones(first.shape[1], dtype=bool)
     for table in tables[1:]:
-        one, two = first.statistics, table.statistics
-        same = (one == two) | (np.isnan(one) & np.isnan(two))
-        missing = first.missing | table.missing
-        in_part = (missing > 0) & (missing != ALL_MISSING)
-        if in_part.any():
-            same |= in_part & (missing >> np.arange(4, dtype=missing.dtype)[:, None] & 1 > 0)
-        agree &= same.all(axis=0)
+        other = table.statistics
+        agree &= ((first == other) | (np.isnan(first) & np.isnan(other))).all(axis=0)
     return agree

@@ -211,7 +211,7 @@ def _with_losses(
     table = side.table
     statistics, missing = table.statistics.copy(), table.missing.copy()
     recipes, unknown = dict(provenance.recipes), dict(provenance.unknown)
-    for call, whole in ((node, np.mean), (summed, np.sum)):
+    for call in (node, summed):
         made = [
             provenance.singles[row]
             for row in provenance.singles
@@ -219,11 +219,13 @@ def _with_losses(
         ]
         for row, own in provenance.singles.items():
             if made and own == made[0] and table.node[row] >= call:
-                value = float(whole(own))
+                value = sum(own) / (len(own) if call == node else 1)
                 statistics[:, row] = value, value, value, abs(value)
                 missing[row] = 0
-                code = "recipe.mean_of_ranks" if call == node else "recipe.sum_of_ranks"
-                recipes[row] = (fact(code, parts=list(own), whole=value),)
+                told = fact("recipe.sum_of_ranks", parts=list(own), whole=value)
+                if call == node:
+                    told = fact("recipe.mean_of_ranks", parts=list(own), whole=value)
+                recipes[row] = (told,)
                 unknown.pop(row, None)
     provenance = replace(provenance, recipes=recipes, unknown=unknown)
     table = replace(table, statistics=statistics, missing=missing)

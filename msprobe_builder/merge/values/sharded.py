@@ -84,7 +84,10 @@ def join_parts(
     ]
     parts = [files_of(side, of_rank) for side, of_rank in zip(sides, picked, strict=True)]
     joined = combine(tables, states, texts, [one.rank for one in holders], parts)
-    return _put_back(table, provenance, rows, joined.table, joined.provenance)
+    table, provenance = _put_back(table, provenance, rows, joined.table, joined.provenance)
+    value_id = table.value_id.copy()
+    value_id[rows] = texts.id("R")  # from here on each rank has the whole
+    return replace(table, value_id=value_id), provenance
 
 
 def _rows_of(

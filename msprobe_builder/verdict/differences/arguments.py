@@ -21,6 +21,9 @@ Int = NDArray[np.int64]
 
 # A size that follows from the size of a tensor says nothing that the tensor does not.
 _NUMBERS = frozenset({"int", "float", "bool", "str", "slice", "torch.dtype"})
+_ALONG_DIMENSIONS = frozenset(
+    {Kind.SHAPE, Kind.TRANSPOSE, Kind.TURN, Kind.SLICE, Kind.JOIN, Kind.REDUCTION, Kind.NORMALISE}
+)
 _FILLER = 1e4
 _SAME = 1e-6  # two spellings of one number
 _ROUNDED = 8 * 2.0**-20  # a number that was taken from a tensor is rounded as that is
@@ -56,6 +59,7 @@ def differing_arguments(
     """
     # What they are told about sizes shows in the shape of what they put out.
     is_api = calls.is_api & ~calls.are(lambda one: "sizes" in one.traits)
+    is_api &= ~calls.by_other_operators(other_calls, partner)
     kinds = np.array([text in _NUMBERS for text in texts.values] + [True])  # None has no type
     rows = _plain(table, kinds)
     rows = rows[is_api[table.node[rows]] & (partner[table.node[rows]] >= 0)]
@@ -93,6 +97,11 @@ def differing_arguments(
         kinds_here = {_type(table, row, texts), _type(bench, other, texts)}
         if kinds_here == {"slice"} and (ranges_differ or _same_slice(left, right)):
             continue
+        node, partners = int(table.node[row]), int(bench.node[other])
+        if kinds_here == {"int"} and calls.operators[calls.stem[node]].kind in _ALONG_DIMENSIONS:
+            ranks = _rank(table, node, texts), _rank(bench, partners, texts)
+            if min(ranks) and int(left) % ranks[0] - ranks[0] == int(right) % ranks[1] - ranks[1]:
+                continue  # one dimension, counted from the end
         if _equal(left, right) or (other_types and "torch.dtype" in kinds_here):
             continue
         name = texts.values[table.name_id[row]].removeprefix("input.")
@@ -126,6 +135,15 @@ def _are_counts(left: str, right: str) -> bool:
     except ValueError:
         return False
     return one >= 1 and one.is_integer() and (other / one).is_integer()
+
+
+def _rank(table: ParameterTable, node: int, texts: Texts) -> int:
+    """Of how many dimensions the first tensor is that a node is given; 0 if unknown."""
+    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+    given = table.is_tensor[first:last] & (table.section[first:last] == Section.INPUT)
+    shapes = table.shape_id[first:last][given]
+    text = texts.values[shapes[0]] if len(shapes) and shapes[0] >= 0 else "[]"
+    return text.count(",") + (text != "[]")
 
 
 def _first_places(wanted: Int, ordered: Int) -> Int:

@@ -236,15 +236,20 @@ def module_is_off(flow: Flow, finding: Finding, least: float) -> bool:
     return bool(given.any() and is_same.all() and (is_output & put_out).any())
 
 
+_OF_BATCH = questions.one_of("batch_norm")
+
+
 def is_open(flow: Flow, finding: Finding, provenance: Provenance | None) -> bool:
     """Whether a call may put out something else and be right.
 
     It is given what one side lacks, such as what merging could not tell, and does nothing else than
     the reference's; or ranks count what they have a part of: it puts out such a count, or what the
-    reference does.
+    reference does; or it takes the statistics of a batch, of which each rank has a part.
     """
     if finding.cause not in (Cause.OUTPUT, Cause.ARGUMENT) or finding.side:
         return False
+    if flow.is_merged and flow.npu.calls.are(_OF_BATCH)[finding.node]:
+        return True
     arguments = flow.arguments.get(finding.node, [])
     if not arguments:
         is_same = not own_factors(flow.npu.table, provenance, finding.node)

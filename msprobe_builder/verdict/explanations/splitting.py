@@ -27,6 +27,7 @@ from msprobe_builder.verdict.explanations.incomparable import is_given_unknown
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding
 
 _FLAGS = frozenset({"True", "False"})
+_REST = 1e-5  # of the largest gradient
 _AS_MUCH = 4.0  # of an error: extremes of sums stray more than those of their terms
 
 
@@ -137,6 +138,24 @@ def follows_from_shares(flow: Flow, finding: Finding, shares: Sequence[int]) -> 
     given = table.is_tensor & (table.section == Section.INPUT) & (table.node == above)
     entering = np.nan_to_num(flow.error[given])
     return bool(len(entering) and entering.max() * _AS_MUCH >= finding.error)
+
+
+def is_rest_of_sum(flow: Flow, finding: Finding) -> bool:
+    """Whether an update is given next to nothing, and puts out what the reference does.
+
+    Such as the gradient of the bias of attention's keys, which cancels out: what rounding leaves of
+    it depends on the order of the sum, and ranks with parts of a batch add up in another one.
+    """
+    table, calls, row = flow.npu.table, flow.npu.calls, finding.row
+    if not flow.is_merged or finding.side or row < 0 or finding.node <= calls.last_pass:
+        return False
+    if table.section[row] != Section.INPUT or not _agrees(flow, finding.node):
+        return False
+    alike = calls.stem[table.node] == calls.stem[finding.node]
+    alike &= (table.name_id == table.name_id[row]) & (table.section == Section.INPUT)
+    alike &= table.node > calls.last_pass
+    norms = table.statistics[3]
+    return bool(norms[row] < _REST * np.nanmax(norms[alike]))
 
 
 def keeps_parameters_together(flow: Flow) -> NDArray[np.bool_]:

@@ -262,7 +262,7 @@ def _placed(runs: Runs) -> Callable[[Clue], tuple[float, float]]:
 
     def place(one: Clue) -> tuple[float, float]:
         if one.side == 0 and parameters[one.node] and one.node < last:
-            return last + 0.25, -one.score
+            return last + 0.25, float(one.node)
         at = float(one.node) if one.side == 0 else float(before[one.node]) + 0.5
         if one.side == 0 and one.cause is Cause.OUTPUT and ends[one.node] > one.node:
             at = float(ends[one.node]) + 0.25 * (1 - one.node / len(ends))  # inner ones first

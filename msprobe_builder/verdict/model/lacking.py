@@ -13,6 +13,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operations
 from msprobe_builder.graph.part import Part
 from msprobe_builder.operators.operator import Kind, Operator
+from msprobe_builder.verdict.differences.histories import is_cut_off
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import Clue
 from msprobe_builder.verdict.model.runs import Runs
@@ -34,17 +35,30 @@ def of_lacking(runs: Runs) -> Iterable[Clue]:
     calls = runs.npu.calls
     # One kernel of a recurrent cell tells other gradients than several calls do.
     in_cells = runs.backward & calls.are(lambda one: "cell" in one.traits)
-    nodes = np.flatnonzero(calls.is_api & (runs.partner >= 0) & ~in_cells)
+    asked = calls.is_api & (runs.partner >= 0) & ~in_cells
+    asked &= ~calls.by_other_operators(runs.bench.calls, runs.partner)
+    nodes = np.flatnonzero(asked)
     lacking = nodes[_otherwise(runs)[nodes]]
     # What most calls of an operator have is a habit, of casts or of a recorder.
     kind = operations(calls)
     times = np.bincount(kind[lacking], minlength=int(kind.max(initial=0)) + 1)
     of_all = np.bincount(kind[nodes], minlength=len(times))
+    needing, theirs = _needing(runs.npu), _needing(runs.bench)
     for node in lacking.tolist():
+        ahead, other = int(calls.twin[node]), int(runs.bench.calls.twin[runs.partner[node]])
+        if runs.backward[node] and min(ahead, other) >= 0 and needing[ahead] != theirs[other]:
+            continue  # what needs no gradient gets none
         if times[kind[node]] >= _HABIT and 2 * times[kind[node]] > of_all[kind[node]]:
             continue
         cause = Cause.GRADIENT if runs.backward[node] else Cause.ARGUMENT
         yield Clue(_LACKING, 0, node, cause, -1)
+
+
+def _needing(part: Part) -> Int:
+    """How many of the tensors that each node is given need a gradient."""
+    table = part.table
+    needs = table.is_tensor & (table.section == Section.INPUT) & (table.requires_grad == 1)
+    return np.bincount(table.node[needs], minlength=len(part.tree))
 
 
 def cut_off(runs: Runs, rows: Int) -> Iterable[Clue]:
@@ -61,6 +75,9 @@ def cut_off(runs: Runs, rows: Int) -> Iterable[Clue]:
         node = int(table.node[row])
         other = int(runs.partner[node])
         if other < 0 or calls.direction[node] != Direction.FORWARD or not calls.is_api[node]:
+            continue
+        made_by, there = (runs.maker, runs.bench_maker), int(runs.other[row])
+        if not is_cut_off(runs.npu, runs.bench, made_by, row, there):
             continue
         if table.section[row] == Section.OUTPUT and not casts[node]:
             yield Clue(_LACKING, 0, node, Cause.GRADIENT, row)

@@ -28,8 +28,9 @@ def noise_of(runs: Runs, seen: Observations, does: Conduct) -> Float:
     result = np.zeros(2)
     if runs.is_mixed:
         return result
-    table = runs.npu.table
-    rows = runs.rows(Section.OUTPUT) & runs.npu.calls.is_api[table.node] & ~runs.discrete
+    table, calls = runs.npu.table, runs.npu.calls
+    single = calls.is_api if calls.is_api.any() else calls.is_module & does.is_known
+    rows = runs.rows(Section.OUTPUT) & single[table.node] & ~runs.discrete
     rows &= (seen.size > 0) & (does.kind[table.node] != MOVES)
     back = runs.backward[table.node]
     for direction in (0, 1):

@@ -12,6 +12,7 @@ from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.consumers import makers
 from msprobe_builder.verdict.differences.flow import Flow
+from msprobe_builder.verdict.differences.histories import is_cut_off
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place
 
 Int = NDArray[np.int64]
@@ -111,7 +112,12 @@ def cut_off(flow: Flow, rows: Int) -> list[tuple[Place, int]]:
             place = Place(0, node, Cause.GRADIENT)
         if place is not None:
             found.setdefault((place.side, place.node), (place, row))
-    return list(found.values())
+    made_by = flow.producer, flow.bench_producer
+    return [
+        (place, row)
+        for place, row in found.values()
+        if row in frozen or is_cut_off(flow.npu, flow.bench, made_by, row, int(flow.bench_of[row]))
+    ]
 
 
 def lost_gradients(flow: Flow) -> float | None:

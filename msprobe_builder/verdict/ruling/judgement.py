@@ -34,6 +34,7 @@ from msprobe_builder.verdict.explanations.splitting import (
     explained_flags,
     flags_of_layers,
     follows_from_shares,
+    is_rest_of_sum,
     keeps_parameters_together,
     shares_taken,
     telling_flags,
@@ -119,7 +120,12 @@ def judge_by_rules(result: PairResult) -> Judgement | None:
     otherwise = done_otherwise(flow)
     found = accusations(flow, roles, result, followers, norms, otherwise, more_often, bits)
     shares = shares_taken(flow, result.npu.provenance)
-    found = [one for one in found if not follows_from_shares(flow, one.finding, shares)]
+    found = [
+        one
+        for one in found
+        if not follows_from_shares(flow, one.finding, shares)
+        and not is_rest_of_sum(flow, one.finding)
+    ]
     parts = updates_of_parts(flow, result.npu.provenance, result.texts)
     if parts is not None:
         found = [one for one in found if not parts.is_of_turn(flow, one.finding)]

@@ -101,6 +101,28 @@ def test_packages_stay_apart_within_one_framework(mapping: Path) -> None:
     assert "Torch.relu.0.forward" not in mapped(mapping, "", npu, bench).pairs()
 
 
+def test_a_rule_may_end_with_a_call_wherever_its_counterpart_stands(mapping: Path) -> None:
+    kernel, other = Api("Functional.flash_attention"), Api("NPU.npu_fusion_attention")
+    npu = chain("net", "attention", inside=(kernel, Api("Torch.tanh"), kernel))
+    core = Module("core", "Core", (other, Api("Torch.tanh"), other))
+    bench = chain("net", "attention", inside=(core,))
+    rules = "Attention:\n  flash_attention: core.npu_fusion_attention\n"
+    result = mapped(mapping, rules, npu, bench)
+    assert found(result) == []
+    pairs = result.pairs()
+    for number in range(2):
+        call = f"Functional.flash_attention.{number}.forward"
+        assert pairs[call] == f"NPU.npu_fusion_attention.{number}.forward"
+    # A rule that stands below another class, or ends with a call that nobody makes, is told.
+    for text in (
+        "Net:\n  flash_attention: core.npu_fusion_attention\n",
+        "Attention:\n  gone: core\n",
+    ):
+        assert [code for code, _ in found(mapped(mapping, text, npu, bench))] == [
+            "mapping_rule_unused"
+        ]
+
+
 def test_unused_rules_are_reported_with_line_and_cause(mapping: Path) -> None:
     rules = "Net:\n  fc: fc\n  gone: away\n\nNett:\n  fc: dense\n"
     assert found(mapped(mapping, rules, chain("net"), chain("net"))) == [

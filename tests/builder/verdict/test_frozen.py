@@ -47,3 +47,26 @@ def test_it_is_said_which_of_the_two_it_is(
     best = answer["suspects"][0]
     assert best["node"] == node
     assert words in best["evidence"]
+
+
+def trained_from(first: int) -> dict[str, Record]:
+    """Layers of which those before ``first`` are frozen, and an activation behind each."""
+    layers = {}
+    for place in range(8):
+        learns = place >= first
+        whole = forward([needing(2.0 + place, place > first)], [needing(3.0 + place, learns)])
+        whole["parameters"] = {"weight": needing(20.0 + place, learns)}
+        layers[f"Module.layers.{place}.Linear.forward.0"] = whole
+        act = forward([needing(3.0 + place, learns)], [needing(3.0 + place, learns)])
+        layers[f"Functional.relu.{place}.forward"] = act
+    return layers
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_what_is_made_of_frozen_layers_was_not_cut_off(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_turned: bool
+) -> None:
+    """As adapters are trained in a frozen model, and the merged one as a whole."""
+    first, second = (0, 5) if is_turned else (5, 0)
+    answer = asked(tmp_path, capsys, trained_from(first), trained_from(second))
+    assert not [one for one in answer["suspects"] if "cut off" in " ".join(one["evidence"])]

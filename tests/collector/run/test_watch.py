@@ -7,8 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
-from tests.collector.recording import read_dump, saved_tensor, tensors
+from msprobe_collector.errors import CollectorError
+from tests.collector.recording import read_dump, record, saved_tensor, tensors
 from tests.collector.run.test_command import recorded
 
 TRAIN = """
@@ -96,3 +99,24 @@ def test_the_dump_is_that_of_a_training_that_is_not_watched(reference: Path) -> 
     for name in ("dump.json", "construct.json", "sketch.bin"):
         own, other = (reference / one / "step2" / "rank" / name for one in ("same", "sketch"))
         assert own.read_bytes() == other.read_bytes()
+
+
+def test_task_diff_check_of_msprobe_is_a_watch(tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    first, x = nn.Linear(4, 4), torch.ones(2, 4)
+    model = nn.Sequential(first, nn.Tanh())
+    record(tmp_path / "one", lambda: model(x).sum().backward(), model)
+    bench = {"bench_path": str(tmp_path / "one" / "dump"), "diff_nums": 1}
+    with torch.no_grad():
+        first.weight[1, 2] += 1.0
+    record(
+        tmp_path / "two",
+        lambda: model(x).sum().backward(),
+        model,
+        task="diff_check",
+        diff_check=bench,
+    )
+    saved = read_dump(tmp_path / "two" / "dump_differs" / "step0" / "rank")
+    assert list(saved.data) == ["Functional.linear.0.forward"]
+    with pytest.raises(CollectorError, match="set bench_path"):
+        record(tmp_path / "three", lambda: model(x), model, task="diff_check")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-from tests.faults.splits import native, pipelines
+from tests.faults.splits import native
+from tests.faults.splits.fault import Fault as Fault
 from tests.faults.splits.planting import (
     at,
     based,
@@ -31,24 +30,9 @@ from tests.faults.splits.planting import (
     twice,
     without_sum,
 )
-
-
-class Fault(NamedTuple):
-    """``nodes``: parts of names, any of which is right to accuse; ``ranks``: who must be named."""
-
-    name: str
-    split: str
-    plant: Any  # of a model of native.py by its rank, or a Plant
-    nodes: tuple[str, ...]
-    ranks: tuple[int, ...]
-
+from tests.faults.splits.schedule_faults import OF_SCHEDULES
 
 MIX, FEED = "0:blocks.1.mix", "0:blocks.1.feed"
-# A step that the second rank runs, by split.
-_PIPED = {
-    **dict.fromkeys(("pipe_1f1b", "pipe_interleaved", "pipe_zero_bubble"), 6),
-    **dict.fromkeys(("pipe_v", "pipe_dual_v"), 4),
-}
 FAULTS = [
     # experts
     Fault(
@@ -383,25 +367,5 @@ FAULTS = [
         ("blocks.1.mix.out",),
         (3,),
     ),
-    # what torch's schedules run
-    *(
-        fault
-        for split, step in _PIPED.items()
-        for fault in (
-            Fault(
-                "weight of a stage",
-                split,
-                pipelines.scaled(1, f"steps.{step}.gate.w1.weight", 1.03),
-                (f"steps.{step}.gate.w1",),
-                (1,),
-            ),
-            Fault(
-                "epsilon of a stage",
-                split,
-                pipelines.other_epsilon(1, f"steps.{step}.two"),
-                (f"steps.{step}.two",),
-                (1,),
-            ),
-        )
-    ),
+    *OF_SCHEDULES,
 ]

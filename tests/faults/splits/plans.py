@@ -47,6 +47,8 @@ WAYS = {
     "cp2tp2": _way(tp=2, cp=2),
     "ulysses_tp2": _way(tp=2, cp=2, attention="heads"),
     "own_cp2": _way(cp=2, style="own"),
+    "cp4": _way(cp=4),
+    "ulysses_cp4": _way(cp=4, attention="heads"),
     "stacked_tp2": _way(tp=2, fused="stacked"),
     "stacked_own_tp2": _way(tp=2, fused="stacked", groups=2, style="own"),
     "gqa_tp2": _way(tp=2, groups=2),

@@ -1,0 +1,105 @@
+"""Who a node without a partner may belong to, where no alignment has left a choice.
+
+What puts out the same tensor; the guess of order and flow; of modules, what holds the partners of
+what they hold.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.align.evidence.scores import THRESHOLD, levels
+from msprobe_builder.align.evidence.traits import Traits
+from msprobe_builder.align.pairing.pairs import Pairs
+from msprobe_builder.dump.names import Kind
+
+Int = NDArray[np.int64]
+
+_LARGEST = 4_000_000  # nodes of both sides that are compared
+_MOST = 5  # candidates of a node
+_OFFERED = 1.0  # weight beyond the threshold
+
+
+def offer_candidates(pairs: Pairs) -> None:
+    """Give the forward nodes that have neither a partner nor a choice their likely partners."""
+    _by_content(pairs)
+    _by_guess(pairs)
+    _by_values(pairs)
+
+
+def _free(side: Traits, partner: Int) -> Int:
+    return np.flatnonzero(side.forward & (partner < 0) & (side.outline.kind != Kind.COLLECTION))
+
+
+def _offer(pairs: Pairs, i: int, j: int, weight: float) -> None:
+    for side, own, other in ((0, i, j), (1, j, i)):
+        choices = pairs.open[side].setdefault(own, [])
+        if len(choices) < _MOST and other not in [one for one, _ in choices]:
+            choices.append((other, THRESHOLD + weight))
+            choices.sort(key=lambda one: -one[1])
+
+
+def _by_guess(pairs: Pairs) -> None:
+    guess = pairs.known.guess
+    for i in np.flatnonzero((guess >= 0) & (pairs.partner < 0)).tolist():
+        if pairs.back[guess[i]] < 0:
+            _offer(pairs, i, int(guess[i]), _OFFERED)
+
+
+def _by_values(pairs: Pairs) -> None:
+    """Free nodes of one kind that put out one tensor, those of one operator and form first."""
+    npu, bench = pairs.npu, pairs.bench
+    if not pairs.known.trust.equal:
+        return
+    a, b = _free(npu, pairs.partner), _free(bench, pairs.back)
+    if not len(a) or not len(b) or len(a) * len(b) > _LARGEST:
+        return
+    grid = a[:, None], b[None, :]
+    same = levels(npu.outputs, bench.outputs, *grid) == 2
+    same &= npu.outputs.numel[a][:, None] > 1
+    same &= npu.outline.kind[a][:, None] == bench.outline.kind[b]
+    same &= npu.outline.tree.micro_step[a][:, None] == bench.outline.tree.micro_step[b]
+    same &= (same.sum(axis=1) <= _MOST)[:, None] & (same.sum(axis=0) <= _MOST)
+    for row, column in zip(*np.nonzero(same), strict=True):
+        i, j = int(a[row]), int(b[column])
+        one, other = np.array([i]), np.array([j])
+        weight = _OFFERED + 1.0 * float(npu.operator[i] == bench.operator[j])
+        weight += 0.5 * float(npu.outputs.shapes[i] == bench.outputs.shapes[j])
+        weight += 0.5 * float(levels(npu.inputs, bench.inputs, one, other)[0] == 2)
+        _offer(pairs, i, j, weight)
+
+
+def _by_content(pairs: Pairs) -> None:
+    """Free modules around the calls of pairs, by the share of what they hold that is one."""
+    sides = (pairs.npu, pairs.partner), (pairs.bench, pairs.back)
+    votes: Counter[tuple[int, int]] = Counter()
+    for i in np.flatnonzero((pairs.partner > 0) & pairs.npu.forward).tolist():
+        around, other_around = (
+            _free_around(side, partner, node)
+            for (side, partner), node in zip(sides, (i, int(pairs.partner[i])), strict=True)
+        )
+        votes.update(product(around, other_around))
+    held, other_held = (
+        np.r_[0, np.cumsum((partner >= 0) & side.forward)] for side, partner in sides
+    )
+    ends, other_ends = (side.outline.tree.subtree_end for side, _ in sides)
+    shares = []
+    for (i, j), times in votes.items():
+        own, other = held[ends[i] + 1] - held[i], other_held[other_ends[j] + 1] - other_held[j]
+        shares.append((times / int(own + other - times), i, j))
+    for share, i, j in sorted(shares, key=lambda one: -one[0]):
+        _offer(pairs, i, j, 2 * _OFFERED * share)
+
+
+def _free_around(side: Traits, partner: Int, node: int) -> list[int]:
+    """The modules without a partner around a node, up to the first that has one."""
+    found = []
+    host = int(side.outline.host[node])
+    while host > 0 and partner[host] < 0:
+        found.append(host)
+        host = int(side.outline.host[host])
+    return found

@@ -1,0 +1,73 @@
+"""Task monitor of MindSpore: what each call of the optimizer uses and leaves."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mindspore", reason="MindSpore is not installed: make test-mindspore")
+
+import mindspore as ms
+from mindspore import Tensor, nn
+
+from msprobe_collector.errors import CollectorError
+from msprobe_collector.mindspore import PrecisionDebugger
+from tests.mindspore.test_gradients import Net
+
+STEPS = 4
+
+
+def train(folder: Path, **section: Any) -> tuple[list[dict[str, str]], list[dict[str, float]]]:
+    """The rows of the record, and the norms of weights and gradients of each step by hand."""
+    content = {"task": "monitor", "dump_path": str(folder / "run"), "monitor": section}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(content))
+    random = np.random.default_rng(0)
+    net = Net()
+    for one in net.trainable_params():
+        one.set_data(Tensor(random.normal(size=one.shape).astype(np.float32)))
+    optimizer = nn.Adam(net.trainable_params(), learning_rate=0.125)
+    debugger = PrecisionDebugger(str(folder / "config.json"))
+    debugger.monitor(optimizer)
+    derive = ms.value_and_grad(lambda x: net(x).square().mean(), None, optimizer.parameters)
+    seen = []
+    for _ in range(STEPS):
+        _, gradients = derive(Tensor(random.normal(size=(3, 4)).astype(np.float32)))
+        pairs = list(zip(optimizer.parameters, gradients, strict=True))
+        weights = {f"weight {p.name}": float(np.linalg.norm(p.asnumpy())) for p, _ in pairs}
+        grads = {f"gradient {p.name}": float(np.linalg.norm(g.asnumpy())) for p, g in pairs}
+        seen.append(weights | grads)
+        optimizer(gradients)
+    debugger.stop()
+    [path] = (folder / "run" / "monitor" / "rank0").glob("values_step*.csv")
+    return list(csv.DictReader(path.open(encoding="utf-8"))), seen
+
+
+def test_each_call_of_the_optimizer_is_a_step(tmp_path: Path) -> None:
+    rows, seen = train(tmp_path, formats=["csv"])
+    assert {int(row["step"]) for row in rows} == set(range(STEPS))
+    found = [
+        {f"{r['kind']} {r['name']}": float(r["norm"]) for r in rows if int(r["step"]) == step}
+        for step in range(STEPS)
+    ]
+    for own, numbers in zip(seen, found, strict=True):
+        assert {name: numbers[name] for name in own} == pytest.approx(own, rel=1e-5)
+        assert numbers["learning_rate group0"] == pytest.approx(0.125)
+        assert numbers["optimizer_state up.weight:moment1"] > 0
+    assert found[0]["weight up.weight"] != found[1]["weight up.weight"]
+
+
+def test_what_is_chosen_is_recorded(tmp_path: Path) -> None:
+    rows, _ = train(tmp_path, formats=["csv"], every=3, record={"gradient": ["down.*"]})
+    assert {(row["step"], row["kind"]) for row in rows} == {("0", "gradient"), ("3", "gradient")}
+    assert all(row["name"].startswith("down.") for row in rows)
+
+
+def test_what_mindspore_does_not_show_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CollectorError, match=r"monitor\.record names activation"):
+        train(tmp_path, record=["activation"])
