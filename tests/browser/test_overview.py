@@ -295,3 +295,54 @@ def test_of_many_cells_those_in_view_are_there_and_that_of_the_keyboard(
     shows(frame, 1, 5)
     page.keyboard.press("o")
     expect(cell(frame, 1, 5)).to_be_focused()
+
+
+def test_of_many_ranks_a_picture_shows_where_it_begins_and_leads_to_the_cell(
+    page: Page, tmp_path: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    ranks, culprit = 80, 66
+    database = generate(
+        tmp_path / "r.vis.db", "--layers", "1", "--steps", "2", "--ranks", str(ranks)
+    )
+    follows = '[{"code":"follows_from_elsewhere"}]'
+    with sqlite3.connect(database) as connection:
+        places = [(step, rank) for step in range(2) for rank in range(ranks)]
+        said = [
+            ("fault", "[]") if place == (0, culprit) else ("clean", follows) for place in places
+        ]
+        connection.execute("DELETE FROM verdict")
+        connection.executemany(
+            "INSERT INTO verdict (step, rank, conclusion, sentence, compared)"
+            " VALUES (?, ?, ?, ?, 9)",
+            [(None, None, "fault", "[]")]
+            + [(*one, *two) for one, two in zip(places, said, strict=True)],
+        )
+        [(node,)] = connection.execute(
+            "SELECT max(node_id) FROM node_view WHERE side = 'npu' AND step = 0 AND rank = ?",
+            (culprit,),
+        )
+        connection.execute(
+            "INSERT INTO suspect (node_id, place, overall, strength, cause, followers, evidence)"
+            " VALUES (?, 1, 1, 2, 'output', 3, '[]')",
+            (node,),
+        )
+    frame = open_page(page, tensorboard_server(tmp_path))
+    expect(frame.locator("#outcomes [data-outcome='follows'] strong")).to_have_text("159")
+    picture = frame.locator("#strip canvas")
+    expect(picture).to_have_attribute("aria-label", re.compile(f"begins at step 0, rank {culprit}"))
+    box = picture.bounding_box()
+    assert box is not None
+    # The red of the culprit is where its rank lies, and nowhere else.
+    reds = picture.evaluate(
+        """(canvas) => {
+          const { width } = canvas;
+          const { data } = canvas.getContext('2d').getImageData(0, 3, width, 1);
+          const reds = [...Array(width).keys()]
+            .filter((x) => data[4 * x] > 150 && data[4 * x + 1] < 80);
+          return [Math.min(...reds) / width, Math.max(...reds) / width];
+        }"""
+    )
+    assert culprit / ranks - 0.02 < reds[0] <= reds[1] < (culprit + 1) / ranks + 0.02
+    picture.click(position={"x": box["width"] * (culprit + 0.5) / ranks, "y": 4})
+    expect(cell(frame, 0, culprit)).to_be_focused()
+    expect(cell(frame, 0, culprit)).to_be_in_viewport()

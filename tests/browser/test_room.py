@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -104,3 +106,25 @@ def test_colours_say_what_the_verdict_does_until_a_key_is_pressed(
     expect(legend.locator("[data-key='part-suspect']")).to_have_count(0)
     expect(legend.locator("[data-key='grade-5']")).to_be_visible()
     assert "colours=precision" in page.url
+
+
+def test_a_wide_window_tells_shape_type_and_norm_on_both_sides(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    wait_for_details(frame, CULPRIT)
+    frame.wait_for_function("document.querySelector('ga-app').state.values !== null")
+    drawing = frame.evaluate(
+        "document.querySelector('ga-app').shadowRoot.querySelector('ga-hierarchy').made.toSvg()"
+    )
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawing)
+    with sqlite3.connect(demo_database) as connection:
+        norms = connection.execute(
+            "SELECT norm FROM tensor_view WHERE node = ? AND name = 'output.0'", (CULPRIT,)
+        ).fetchall()
+    assert len(norms) == 2
+    for (norm,) in norms:
+        assert f"{float(norm):.5g}" in texts
+    assert texts.count("float32") >= 20
+    assert texts.count("[2, 4, 16, 16]") >= 4
