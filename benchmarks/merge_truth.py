@@ -26,7 +26,7 @@ from msprobe_builder.dump.discover import discover
 from msprobe_builder.dump.names import Direction, Kind, format_name
 from msprobe_builder.facts.wording import tell
 from msprobe_builder.graph.side import Side
-from msprobe_builder.merge.flow.context import entering_shape
+from msprobe_builder.merge.flow.context import entering
 from msprobe_builder.merge.flow.wholes import whole_shapes
 from msprobe_builder.merge.ranks.layout import ParallelLayout, parse_layout
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
@@ -128,7 +128,7 @@ def compare_dumps(
         truth, _ = read_replica(job.bench, texts, read)
         source = replace(job.npu, wholes=whole_shapes(truth) if layout.tp > 1 else {})
         if layout.cuts_batch:
-            source = replace(source, words=entering_shape(truth.tree, truth.table, texts))
+            source = replace(source, words=entering(truth.tree, truth.table, texts).shape)
         merged, found = read_replica(source, texts, read)
         merged = with_common_mean(merged, truth, texts)
         merged = with_mean_of_passes(merged, truth, texts)

@@ -11,7 +11,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.source import Source
 from msprobe_builder.dump.task import Task, task_of
 from msprobe_builder.graph.side import Side
-from msprobe_builder.merge.flow.context import Slicing, entering_shape, slicing
+from msprobe_builder.merge.flow.context import Slicing, entering, slicing
 from msprobe_builder.merge.flow.experts import number_experts, without_experts
 from msprobe_builder.merge.join.assemble import assemble
 from msprobe_builder.merge.join.slices import Slice, merge_slices
@@ -55,8 +55,8 @@ def read_replica(
                 found = _slices(slices, source, replica, ranks, sides, texts, holders)
                 diagnostics += found
         first = slices[0].graph
-        entering = entering_shape(first.tree, first.table, texts)
-        own = slicing(entering, source.words, source.layout.cp) or own
+        given = entering(first.tree, first.table, texts)
+        own = slicing(given, source.words, source.layout.cp) or own
         merged, found = merge_slices(slices, own, texts)
         diagnostics += found
         stages.append(merged)

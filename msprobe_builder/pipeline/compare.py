@@ -225,10 +225,10 @@ def _with_wholes(
     if not isinstance(source, ReplicaSource):
         return source
     if source.layout.cp > 1 and not (isinstance(other, ReplicaSource) and other.layout.cp > 1):
-        from msprobe_builder.merge.flow.context import entering_shape
+        from msprobe_builder.merge.flow.context import entering
 
         texts = side.dump.parameters.texts
-        source = replace(source, words=entering_shape(side.tree, side.table, texts))
+        source = replace(source, words=entering(side.tree, side.table, texts).shape)
     if source.layout.tp == 1 or _parts(other) > 1:
         return source
     from msprobe_builder.merge.flow.wholes import whole_shapes

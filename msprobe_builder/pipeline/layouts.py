@@ -9,7 +9,7 @@ from msprobe_builder.dump.discover import DumpTree
 from msprobe_builder.dump.source import Place
 from msprobe_builder.facts.fact import fact
 from msprobe_builder.merge.detect import AutoLayout, find_layout
-from msprobe_builder.merge.flow.context import entering_shape
+from msprobe_builder.merge.flow.context import entering
 from msprobe_builder.merge.ranks.layout import ParallelLayout, replicas
 from msprobe_builder.pipeline.compare import read_rank
 from msprobe_builder.pipeline.jobs import wrong_ranks
@@ -74,7 +74,7 @@ def _entering(tree: DumpTree, layout: ParallelLayout) -> tuple[int, ...]:
     if source is None:
         return ()  # told in its own words later
     side = read_rank(source, texts)[0]
-    return entering_shape(side.tree, side.table, texts)
+    return entering(side.tree, side.table, texts).shape
 
 
 def _settled(

@@ -29,8 +29,15 @@ from msprobe_builder.merge.flow.knowledge import Knowledge
 from msprobe_builder.merge.flow.share import LOCAL, REPLICA, UNKNOWN, Share, State
 
 
-def entering_shape(tree: Tree, table: ParameterTable, texts: Texts) -> tuple[int, ...]:
+class Entering(NamedTuple):
     """Sizes of the words that enter the first module, of what else enters it without words."""
+
+    shape: tuple[int, ...] = ()
+    is_words: bool = False
+
+
+def entering(tree: Tree, table: ParameterTable, texts: Texts) -> Entering:
+    """What enters the model, or a stage of it."""
     words = {number for number, text in enumerate(texts.values) if "int" in text.lower()}
     first: tuple[int, ...] = ()
     for row in np.flatnonzero((table.section == Section.INPUT) & table.is_tensor).tolist():
@@ -39,9 +46,9 @@ def entering_shape(tree: Tree, table: ParameterTable, texts: Texts) -> tuple[int
             continue
         shape = tuple(parse_shape(texts, int(table.shape_id[row])))
         if 0 < len(shape) <= 2 and int(table.dtype_id[row]) in words:
-            return shape
+            return Entering(shape, is_words=True)
         first = first or shape
-    return first
+    return Entering(first)
 
 
 class Slicing(NamedTuple):
@@ -51,18 +58,19 @@ class Slicing(NamedTuple):
     rest: tuple[int, ...] = ()
 
 
-def slicing(own: Sequence[int], whole: Sequence[int], parts: int) -> Slicing | None:
+def slicing(given: Entering, whole: Sequence[int], parts: int) -> Slicing | None:
     """What a rank has, by the sizes of what enters it.
 
     Where the other side has ``whole`` sequences, what is as many times as long there as there are
     ``parts`` tells; else texts stand in rows, as they do most often.
     """
+    own = given.shape
     if len(own) == len(whole):
         cut = [place for place, size in enumerate(own) if size * parts == whole[place]]
         rest = [size for place, size in enumerate(own) if size == whole[place]]
         if len(cut) == 1 and len(cut) + len(rest) == len(own):
             return Slicing(own[cut[0]], tuple(rest))
-    return Slicing(own[-1], tuple(own[:-1])) if 0 < len(own) <= 2 else None
+    return Slicing(own[-1], own[:-1]) if given.is_words else None
 
 
 def sequence_orders(parts: int) -> tuple[Order, ...]:

@@ -97,9 +97,11 @@ def number_layers(trees: Sequence[Tree], chunks: int) -> LayerNumbering:
     is_chunked = _are_chunked(stems, chunks)
     numbering = LayerNumbering(is_chunked, chunks == 1, {}, frozenset(), {})
     found: dict[Piece, dict[str, set[int]]] = {}
+    every: set[Piece] = set()  # those without layers, too
     for stage, own in enumerate(stems):
         for stem in own:
             piece = Piece(numbering.chunk(stem), stage)
+            every.add(piece)
             place = layer_place(numbering._one_model(stem), is_chunked)
             if place is not None:
                 found.setdefault(piece, {}).setdefault(place.path, set()).add(place.number)
@@ -112,7 +114,7 @@ def number_layers(trees: Sequence[Tree], chunks: int) -> LayerNumbering:
             continue
         split.add(path)
         if _are_global([found[piece][path] for piece in pieces]):
-            if pieces == sorted(found):
+            if pieces == sorted(every):
                 first = {piece: min(found[piece][path]) for piece in pieces}
             continue
         total = 0

@@ -7,7 +7,7 @@ import pytest
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.source import InMemoryDump
 from msprobe_builder.graph.side import Side
-from msprobe_builder.merge.flow.context import slicing
+from msprobe_builder.merge.flow.context import Entering, slicing
 from msprobe_builder.merge.flow.landmarks import is_over_group
 from msprobe_builder.merge.ranks.layout import parse_layout, replicas
 from msprobe_builder.merge.ranks.rank_tables import RankTables
@@ -32,7 +32,7 @@ from msprobe_builder.pipeline.two_splits import told_by_each_other
 def test_which_size_of_what_enters_is_of_the_part(
     own: tuple[int, ...], whole: tuple[int, ...], length: int | None
 ) -> None:
-    found = slicing(own, whole, 2)
+    found = slicing(Entering(own, is_words=0 < len(own) < 3), whole, 2)
     assert (found and found.length) == length
 
 
