@@ -38,6 +38,13 @@ def test_parts_are_all_tests_and_each_function_of_three_cases_is_in_each(
         assert count < thirds.PARTS or min(chosen) >= count // thirds.PARTS
 
 
+@given(FUNCTIONS)
+def test_most_are_those_that_the_commit_leaves_out(functions: list[tuple[str, int]]) -> None:
+    tests = [test for test in named(functions) if test.startswith(thirds.COSTLY)]
+    most, part = (thirds.tried(tests, choice) for choice in ("most", "commit"))
+    assert most == [not one for one in part]
+
+
 def test_cases_of_the_same_parameters_go_together() -> None:
     cases = [f"{FILES[0]}::test_{name}[{number}]" for name in "ab" for number in range(7)]
     chosen = thirds.tried(cases, "1")

@@ -1,7 +1,7 @@
 """Which of the costly tests ``make test`` tries: of each file a third, chosen by the commit.
 
-``--costly`` is ``all``, a number from 0 to 2, or ``commit``. Any three parts are all tests, and
-continuous integration tries all.
+``--costly`` is ``all``, a number from 0 to 2, ``commit``, or ``most``: what ``commit`` leaves out,
+as continuous integration tries. Any three parts are all tests.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from tests.shares import ALL, COMMIT, head
 
 PARTS = 3
-CHOICES = (ALL, COMMIT, *map(str, range(PARTS)))
+MOST = "most"
+CHOICES = (ALL, COMMIT, MOST, *map(str, range(PARTS)))
 # Folders whose tests build, train, serve, or open pages: most of the time, not most of the tests.
 COSTLY = (
     *("tests/alignment/", "tests/browser/", "tests/checks/", "tests/collector/", "tests/faults/"),
@@ -27,12 +28,14 @@ def chosen_part(costly: str) -> int | None:
     """The part that is tried; None for all."""
     if costly == ALL:
         return None
-    return int(head(), 16) % PARTS if costly == COMMIT else int(costly)
+    return int(head(), 16) % PARTS if costly in (COMMIT, MOST) else int(costly)
 
 
 def described(costly: str) -> str:
     """What is tried, in words."""
     part = chosen_part(costly)
+    if costly == MOST:
+        return f"costly tests: all but part {part} of {PARTS}"
     return f"costly tests: {'all' if part is None else f'part {part} of {PARTS} (--costly={part})'}"
 
 
@@ -50,5 +53,6 @@ def tried(tests: Sequence[str], costly: str) -> list[bool]:
         function, _, parameters = name.partition("[")
         places = turns[file]
         place = places.setdefault(parameters or function, len(places))
-        chosen.append(part is None or not file.startswith(COSTLY) or place % PARTS == part)
+        is_of_part = (place % PARTS == part) != (costly == MOST)
+        chosen.append(part is None or not file.startswith(COSTLY) or is_of_part)
     return chosen

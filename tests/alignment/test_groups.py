@@ -217,7 +217,7 @@ def test_groups_are_compared_and_graded(pairs: Path, build_database: BuildDataba
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("ddp", "the npu names have `module.` in front; 99.3 % matched, 679 by evidence alone"),
+        ("ddp", "the debug names have `module.` in front; 99.3 % matched, 679 by evidence alone"),
         ("fsdp2", "1 class has other names; "),
         ("gpt2", "attributes have other names, 5 classes have other names; "),
     ],
@@ -297,7 +297,8 @@ def test_the_report_tells_groups_the_worst_first(sdpa: Path) -> None:
             " ORDER BY node_id)"
         )
     text = report(sdpa, "--nodes", "2")
-    section = text[text.index("<h2>Groups of calls (8)</h2>") : text.index("<h2>Unmatched</h2>")]
+    begin, end = (text.index(f"<summary>{one}") for one in ("Groups of calls (8)", "Unmatched"))
+    section = text[begin:end]
     first, second = re.findall("<tr><td>.*?</tr>", section)
     assert names in first
     assert ">0.75<" in first

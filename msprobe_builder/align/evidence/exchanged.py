@@ -19,6 +19,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.side import Side
 from msprobe_builder.match.hashing import mixed
 from msprobe_builder.match.outline import Outline
+from msprobe_builder.operators.operator import Kind as Does
 
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]
@@ -26,6 +27,7 @@ Bool = NDArray[np.bool_]
 
 _MAX, _MIN, _NORM = 0, 1, 3
 _ANYWHERE = -1
+_TAKING = {Does.SLICE, Does.PICK}
 _STEPS = 2000  # of a logarithm; equal statistics share one but where they lie at its edge
 
 
@@ -64,7 +66,10 @@ def exchanged_places(
     found = (other_keys[place] == keys) & (count[place] == 1)
     calls, others = calls[found], others[first[place[found]]]
     own, there = sites[0][calls], sites[1]
-    stays = (own > 0) & (own == there[partner[calls]]) & (own != there[others])
+    same_line = (own > 0) & (own == there[partner[calls]])
+    # Which part a call takes stands in its arguments.
+    tells = outline.tree.calls.are(lambda one: one.kind in _TAKING)[calls]
+    stays = same_line & ((own != there[others]) | tells)
     agree = _agree(npu, bench, rows[calls], other_rows[others], EQUAL)
     calls = calls[agree & ~stays]
     # What was called inside a call that exchanged places did, too.

@@ -43,11 +43,19 @@ def are_pairs(pairs: Pairs, group: Group, *, by_place: bool) -> bool:
 def _is_alike(pairs: Pairs, i: int, j: int, *, by_place: bool) -> bool:
     """Whether two calls put out as much and are of one operator, or values and shapes agree.
 
-    What takes in one tensor twice gives it two gradients: ``x * x`` is no pair of ``x ** 2``.
+    What takes in one tensor twice gives it two gradients: ``x * x`` is no pair of ``x ** 2``. What
+    merely moves elements agrees in values wherever it puts them, and whole numbers do by chance.
     """
     npu, bench = pairs.npu, pairs.bench
     same = npu.operator[i] == bench.operator[j]
-    if not by_place and npu.inputs.count[i] == bench.inputs.count[j]:
+    moves = any(int(one) in pairs.known.moving for one in (npu.operator[i], bench.operator[j]))
+    extremes = npu.outputs.values[1:, i]
+    if (
+        not by_place
+        and not moves
+        and (extremes % 1 != 0).any()
+        and npu.inputs.count[i] == bench.inputs.count[j]
+    ):
         same |= npu.outputs.shapes[i] == bench.outputs.shapes[j]
     same &= min(npu.operator[i], bench.operator[j]) >= 0
     return bool(same and npu.outputs.numel[i] == bench.outputs.numel[j])

@@ -145,7 +145,7 @@ def test_more_replicas_on_both_sides_than_can_be_paired(dumps: Path, tmp_path: P
     given = {"npu_path": str(tmp_path / "three"), "bench_path": str(source)}
     done = run(tmp_path, **given, parallel_merge=merge)
     assert done.returncode == 1
-    assert "3 replicas on the npu side and 2 on the bench side" in done.stderr
+    assert "3 replicas on the debug side and 2 on the reference side" in done.stderr
     assert is_one_sentence(done.stderr.strip())
 
 
@@ -173,7 +173,7 @@ def test_more_replicas_begin_with_the_first_of_the_other_side_again(
     assert [(rank, error) for rank, error, _ in rows] == [(rank, 0.0) for rank in range(4)]
     assert all(matched > 1300 for *_, matched in rows)
     assert severity == "info"
-    assert "4 replicas on the npu side and 2 on the bench side" in message
+    assert "4 replicas on the debug side and 2 on the reference side" in message
 
 
 def test_ranks_of_different_tasks(dumps: Path, tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ def test_a_missing_file_of_one_rank_is_said(dump_of: MakeDump, tmp_path: Path) -
     (npu / "rank1" / "dump_tensor_data" / name).unlink()
     result = compare(npu, dump_of(WHOLE), MODULES, tmp_path / "out")
     notes = query(result, "SELECT note FROM tensor_view WHERE note LIKE '%pair.missing%'")
-    assert notes == [(f"missing: npu, {name} cannot be opened",)]
+    assert notes == [(f"missing: debug, {name} cannot be opened",)]
 
 
 def test_the_gated_projection_is_joined_block_by_block(compared: Compare) -> None:
@@ -292,7 +292,7 @@ def test_an_export_has_the_data_of_the_merged_model(
             compared += 1
         else:  # which elements it has is not known for sure, so there is no file
             assert note.startswith(("unmerged", "order"))
-            assert other_note.startswith("unsaved: npu, dump.json names no file")
+            assert other_note.startswith("unsaved: debug, dump.json names no file")
     assert compared > len(before) * 3 / 4
     names = {path.name for path in (dump / "dump_tensor_data").iterdir()}
     own = {path.name for path in (truth / "rank0" / "dump_tensor_data").iterdir()}

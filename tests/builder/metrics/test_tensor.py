@@ -82,7 +82,7 @@ def test_tensors_that_were_never_saved_are_not_called_missing(tmp_path: Path) ->
     for directory in sides:
         (directory / "dump_tensor_data").mkdir()
     built = _build(tmp_path, *sides)
-    assert _rows(built.path, "note") == [("unsaved: npu, dump.json names no file",)]
+    assert _rows(built.path, "note") == [("unsaved: debug, dump.json names no file",)]
     assert [(d.code, d.count) for d in built.diagnostics] == [("tensor_unsaved", 1)]
 
 
@@ -127,7 +127,7 @@ def test_a_dump_without_its_files_is_still_built(tmp_path: Path) -> None:
     bench = write_dump(tmp_path / "bench", record, task="tensor")
     built = _build(tmp_path, npu, bench)
     assert _rows(built.path, "note, max_relative_err") == [
-        ("missing: npu, the dump has no dump_tensor_data", 0.0)
+        ("missing: debug, the dump has no dump_tensor_data", 0.0)
     ]
     assert built.grades["ungraded"] == 2  # nothing is known of the call
 

@@ -25,7 +25,7 @@ _WORDS = {
     "keeps": "order multiset subset norm extremes opposites itself",
     "breaks": "kink ties steps jumps sign",
     "shards": "add product batched linear grouped indices shrink view swap order slice split join"
-    " rows reduce:0:0 reduce:1:0 all gather exchange peer",
+    " rows reduce:0:0 reduce:1:0 all gather resize exchange peer",
     "is": "commutative adds_product attention convolution recurrent cell by_label padded own_mean"
     " takes_infinity chooses_size sizes of_number factors writes_first"
     " reads_nothing describes hooks exposes exposes_result exact one_signed other_in_linalg"
