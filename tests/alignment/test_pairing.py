@@ -136,9 +136,9 @@ BY_PLACE = [
 ]
 
 
-def calls(stems: list[str], shape: tuple[int, ...] = (4, 6)) -> Recording:
+def calls(stems: list[str], shape: tuple[int, ...] = (4, 6), high: float = 1.5) -> Recording:
     data = {
-        f"{stem}.0.forward": forward([tensor(shape=shape)], [tensor(2.0, shape=shape)])
+        f"{stem}.0.forward": forward([tensor(shape=shape)], [tensor(2.5, high=high, shape=shape)])
         for stem in stems
     }
     head = {"task": "statistics", "level": "mix", "framework": "pytorch"}
@@ -172,6 +172,16 @@ def test_a_group_that_is_no_more_than_equal_calls_is_pairs(
         if sides.pairs.partner[i] >= 0
     }
     assert found == {pair[:: -1 if is_turned else 1] for pair in (expected or {}).items()}
+
+
+@pytest.mark.parametrize(("stems", "high"), [((TIMES, RISE), 1.0), ((TURN, TIMES), 1.5)])
+def test_equal_values_of_whole_numbers_or_of_what_moves_are_no_pair(
+    stems: tuple[str, str], high: float
+) -> None:
+    sides = sides_of(*(calls([one], high=high) for one in stems), {})
+    here, there = (f"{one}.0.forward" for one in stems)
+    group = Group("", (sides.npu[here],), (sides.bench[there],), (), 1.0)
+    assert not are_pairs(sides.pairs, group, by_place=False)
 
 
 def test_equal_calls_that_put_out_another_size_are_no_pairs() -> None:

