@@ -178,7 +178,7 @@ def test_a_group_that_is_no_more_than_equal_calls_is_pairs(
 def test_equal_values_of_whole_numbers_or_of_what_moves_are_no_pair(
     stems: tuple[str, str], high: float
 ) -> None:
-    sides = sides_of(*(calls([one], high=high) for one in stems), {})
+    sides = sides_of(calls([stems[0]], high=high), calls([stems[1]], high=high), {})
     here, there = (f"{one}.0.forward" for one in stems)
     group = Group("", (sides.npu[here],), (sides.bench[there],), (), 1.0)
     assert not are_pairs(sides.pairs, group, by_place=False)

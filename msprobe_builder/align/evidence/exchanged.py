@@ -70,8 +70,11 @@ def exchanged_places(
     # Which part a call takes stands in its arguments.
     tells = outline.tree.calls.are(lambda one: one.kind in _TAKING)[calls]
     stays = same_line & ((own != there[others]) | tells)
-    agree = _agree(npu, bench, rows[calls], other_rows[others], EQUAL)
-    calls = calls[agree & ~stays]
+    moves = _agree(npu, bench, rows[calls], other_rows[others], EQUAL) & ~stays
+    # Calls of one line trade places among themselves, or they do not.
+    trades, given = moves & same_line, partner[calls]
+    closed = np.isin(others, given[trades]) & np.isin(given, others[trades])
+    calls = calls[moves & (closed | ~same_line)]
     # What was called inside a call that exchanged places did, too.
     change = np.zeros(len(partner) + 1, dtype=np.int64)
     np.add.at(change, calls, 1)

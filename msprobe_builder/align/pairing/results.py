@@ -124,13 +124,16 @@ def take_back_other_values(pairs: Pairs, operators: dict[str, int]) -> None:
 def _take_back_other_sizes(pairs: Pairs) -> None:
     """Leave grey automatic pairs of calls that are given other tensors and put out other sizes.
 
-    A fault changes what a tensor holds, a fault in a size what comes of the same tensor.
+    A fault changes what a tensor holds, a fault in a size what comes of the same tensor. Calls of
+    one line are given other sizes where something before has chosen otherwise.
     """
     npu, bench = pairs.npu, pairs.bench
     nodes = np.flatnonzero((pairs.evidence > 0) & (pairs.partner > 0) & (npu.operator >= 0))
     other = pairs.partner[nodes]
     differs = npu.outputs.numel[nodes] != bench.outputs.numel[other]
     differs &= np.minimum(npu.outputs.numel[nodes], bench.outputs.numel[other]) > 0
+    site = pairs.known.site[nodes]
+    differs &= (site <= 0) | (site != pairs.known.other_site[other])
     differs &= levels(npu.inputs, bench.inputs, nodes, other) == 0
     differs &= ~np.isnan(npu.inputs.values[0, nodes] + bench.inputs.values[0, other])
     for node in nodes[differs & pairs.known.trust.same_sizes].tolist():

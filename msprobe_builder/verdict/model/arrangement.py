@@ -48,24 +48,12 @@ def arranged_by(
                 if _arranges(part, one)
                 and (
                     partner[one] < 0
-                    or (not side and (one in arguments or is_another_operator(runs, one)))
+                    or (not side and (one in arguments or runs.other_operator[one]))
                 )
             ]
     if found:
         return min(found)[1:]
     return _lone_choice(runs, node) if is_gross and not runs.backward[node] else None
-
-
-def is_another_operator(runs: Runs, node: int) -> bool:
-    """Whether a call is paired with one of another operator, which puts out what looks the same."""
-    other = int(runs.partner[node])
-    if other < 0 or not runs.npu.calls.is_api[node] or not runs.bench.calls.is_api[other]:
-        return False
-    here, there = (
-        part.calls.operators[int(part.calls.stem[at])].name
-        for part, at in ((runs.npu, node), (runs.bench, other))
-    )
-    return here != there
 
 
 def _lone_choice(runs: Runs, node: int) -> tuple[int, int] | None:

@@ -36,7 +36,7 @@ def of_lacking(runs: Runs) -> Iterable[Clue]:
     # One kernel of a recurrent cell tells other gradients than several calls do.
     in_cells = runs.backward & calls.are(lambda one: "cell" in one.traits)
     asked = calls.is_api & (runs.partner >= 0) & ~in_cells
-    asked &= ~calls.by_other_operators(runs.bench.calls, runs.partner)
+    asked &= ~runs.other_operator
     nodes = np.flatnonzero(asked)
     lacking = nodes[_otherwise(runs)[nodes]]
     # What most calls of an operator have is a habit, of casts or of a recorder.

@@ -14,7 +14,7 @@ from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.graph.part import inputs_of
 from msprobe_builder.operators.questions import casts
 from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.model.arrangement import arranged_by, is_another_operator
+from msprobe_builder.verdict.model.arrangement import arranged_by
 from msprobe_builder.verdict.model.clue import CHOSE, Clue, Evidence
 from msprobe_builder.verdict.model.noise import spread_of
 from msprobe_builder.verdict.model.observations import WORST, Observations, surprise
@@ -116,7 +116,7 @@ def looked_behind(evidence: Evidence, clue: Clue) -> Clue:
     runs = evidence.runs
     if clue.error >= WORST:
         return replace(clue, node=_origin(runs, clue.node))
-    if runs.partner[clue.node] < 0 or is_another_operator(runs, clue.node):
+    if runs.partner[clue.node] < 0 or runs.other_operator[clue.node]:
         return replace(clue, node=_first_of_alike(runs, clue.node))
     lone = _given_by_lone(evidence, clue.node)
     if lone is not None:
@@ -165,9 +165,7 @@ def _first_of_alike(runs: Runs, node: int) -> int:
         made = runs.origin[inputs_of(table, node)]
         before = table.node[made[made >= 0]]
         before = before[(before < node) & (kind[before] == kind[node])]
-        before = before[
-            [runs.partner[one] < 0 or is_another_operator(runs, one) for one in before.tolist()]
-        ]
+        before = before[(runs.partner[before] < 0) | runs.other_operator[before]]
         if not len(before):
             break
         node = int(before[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,11 @@ class Runs:
     fine: Float
     open: Bool
     is_mixed: bool  # the runs compute in other types
+
+    @cached_property
+    def other_operator(self) -> Bool:
+        """Nodes that are paired with a call of another operator: what it puts out looks alike."""
+        return self.npu.calls.by_other_operators(self.bench.calls, self.partner)
 
     @property
     def backward(self) -> Bool:
