@@ -113,17 +113,17 @@ class Words:
 
     def do_other_things(self, a: Int, other: Words, b: Int) -> Bool:
         """Which of the pairs ``a``, ``b`` are of classes that a framework defines apart."""
-        mine, theirs = self._kind[self.of_node[a]], other._kind[other.of_node[b]]
-        return np.asarray((mine >= 0) & (theirs >= 0) & (mine != theirs))
+        debug, reference = self._kind[self.of_node[a]], other._kind[other.of_node[b]]
+        return np.asarray((debug >= 0) & (reference >= 0) & (debug != reference))
 
     def recounted(self, other: Words, partner: Int) -> Bool:
         """Nodes whose partners stand at another place of a list that holds as many modules."""
         result = np.zeros(len(partner), dtype=bool)
         for node in np.flatnonzero(partner >= 0).tolist():
-            own = self._label[self.of_node[node]]
-            their = other._label[other.of_node[partner[node]]]
-            as_many = own.of > 0 and own.of == their.of and own.turned == their.turned
-            result[node] = as_many and own.place != their.place
+            debug = self._label[self.of_node[node]]
+            reference = other._label[other.of_node[partner[node]]]
+            as_many = debug.of > 0 and debug.of == reference.of and debug.turned == reference.turned
+            result[node] = as_many and debug.place != reference.place
         return result
 
     def agreement(
@@ -140,11 +140,11 @@ class Words:
         one counts layers, the other one their halves.
         """
         result = np.zeros((len(a), len(b)))
-        mine = [self._label[one] for one in self.of_node[a].tolist()]
-        theirs = [other._label[one] for one in other.of_node[b].tolist()]
+        debug = [self._label[one] for one in self.of_node[a].tolist()]
+        reference = [other._label[one] for one in other.of_node[b].tolist()]
         numbers, others = (
             np.array([label.number for label in labels], dtype=np.int64)
-            for labels in (mine, theirs)
+            for labels in (debug, reference)
         )
         shift = _shift(numbers, others, alike)
         counted = (numbers[:, None] >= 0) & (others >= 0)
@@ -155,20 +155,23 @@ class Words:
         if sizes_tell:
             lengths, other_lengths = (
                 np.array([label.of for label in labels], dtype=np.int64)
-                for labels in (mine, theirs)
+                for labels in (debug, reference)
             )
             counted &= alike | (lengths[:, None] == other_lengths)
-        for i, own in enumerate(mine):
-            for j, their in enumerate(theirs):
-                result[i, j] = _agreement(own, their, shift, counts=bool(counted[i, j]))
+        for i, its_label in enumerate(debug):
+            for j, other_label in enumerate(reference):
+                result[i, j] = _agreement(its_label, other_label, shift, counts=bool(counted[i, j]))
         return result
 
     def said(self, a: Int, other: Words, b: Int) -> Float:
         """What the words of names say alone, up to 2 for equal ones."""
-        mine = [self._label[one] for one in self.of_node[a].tolist()]
-        theirs = [other._label[one] for one in other.of_node[b].tolist()]
-        rows = [[_agreement(own, their, 0, counts=False) for their in theirs] for own in mine]
-        return np.array(rows).reshape(len(mine), len(theirs))
+        debug = [self._label[one] for one in self.of_node[a].tolist()]
+        reference = [other._label[one] for one in other.of_node[b].tolist()]
+        rows = [
+            [_agreement(label, other_label, 0, counts=False) for other_label in reference]
+            for label in debug
+        ]
+        return np.array(rows).reshape(len(debug), len(reference))
 
 
 def _shift(numbers: Int, others: Int, alike: Bool) -> int | None:
@@ -201,11 +204,11 @@ def first_difference(one: str, other: str) -> int:
 
     -1 where it is a number, or nothing differs.
     """
-    mine, theirs = one.split(".")[1:-1], other.split(".")[1:-1]
-    for place, (own, its) in enumerate(zip_longest(mine, theirs, fillvalue="")):
-        if own != its:
-            both = own[-1:].isdigit() and its[-1:].isdigit()
-            counted = both and own.rstrip("0123456789") == its.rstrip("0123456789")
+    path, other_path = one.split(".")[1:-1], other.split(".")[1:-1]
+    for place, (word, other_word) in enumerate(zip_longest(path, other_path, fillvalue="")):
+        if word != other_word:
+            both = word[-1:].isdigit() and other_word[-1:].isdigit()
+            counted = both and word.rstrip("0123456789") == other_word.rstrip("0123456789")
             return -1 if counted else place
     return -1
 
@@ -216,17 +219,21 @@ def words_of(name: str) -> frozenset[str]:
     return frozenset(_SHORT.get(word, word) for word in words)
 
 
-def _agreement(mine: Label, theirs: Label, shift: int | None, *, counts: bool) -> float:
-    result = _OTHER_KIND if -1 not in (mine.kind, theirs.kind) and mine.kind != theirs.kind else 0.0
+def _agreement(debug: Label, reference: Label, shift: int | None, *, counts: bool) -> float:
+    result = (
+        _OTHER_KIND
+        if -1 not in (debug.kind, reference.kind) and debug.kind != reference.kind
+        else 0.0
+    )
     if counts:
-        same = mine.number == theirs.number + (shift or 0)
-        if shift is None and mine.of == theirs.of:
-            same = mine.place == theirs.place
+        same = debug.number == reference.number + (shift or 0)
+        if shift is None and debug.of == reference.of:
+            same = debug.place == reference.place
         result += 1.0 if same else -1.0
-    for own, other, weight in (
-        (mine.attribute, theirs.attribute, 1.2),
-        (mine.class_name, theirs.class_name, 0.8),
+    for words, other_words, weight in (
+        (debug.attribute, reference.attribute, 1.2),
+        (debug.class_name, reference.class_name, 0.8),
     ):
-        if own and other:
-            result += weight * len(own & other) / len(own | other)
+        if words and other_words:
+            result += weight * len(words & other_words) / len(words | other_words)
     return result

@@ -108,10 +108,10 @@ def pair_moving(pairs: Pairs, flow: Flow, other: Flow) -> None:
     Of several such calls, as of one tensor that is cut, their order tells.
     """
     moving = pairs.known.moving
-    mine = _moved(pairs.npu, flow, moving, pairs.partner, pairs.partner)
-    theirs = _moved(pairs.bench, other, moving, np.arange(len(pairs.bench)), pairs.back)
-    for key, nodes in mine.items():
-        others = theirs.get(key, [])
+    debug = _moved(pairs.npu, flow, moving, pairs.partner, pairs.partner)
+    reference = _moved(pairs.bench, other, moving, np.arange(len(pairs.bench)), pairs.back)
+    for key, nodes in debug.items():
+        others = reference.get(key, [])
         if len(nodes) != len(others):
             continue
         for node, partner in zip(nodes, others, strict=True):
@@ -211,12 +211,12 @@ def _alike(pairs: Pairs, a: Int, b: Int) -> Float:
     # A product may take a bias with it; a sum of two others takes in no bias.
     other_inputs = np.where(multiply | ~np.bool_(trust.same_sizes), -0.3, -2.0)
     result = np.zeros((len(a), len(b)))
-    for mine, theirs, same, rank, otherwise in (
+    for debug, reference, same, rank, otherwise in (
         (npu.outputs, bench.outputs, 1.5, 0.5, -6.0 if trust.same_sizes else -1.0),
         (npu.inputs, bench.inputs, 0.8, 0.3, other_inputs),
     ):
-        equal = trust.extent(mine)[a][:, None] == trust.extent(theirs)[b]
-        numel = mine.numel[a][:, None] == theirs.numel[b]
+        equal = trust.extent(debug)[a][:, None] == trust.extent(reference)[b]
+        numel = debug.numel[a][:, None] == reference.numel[b]
         result += np.where(equal, same, np.where(numel, rank, otherwise))
     result += 0.4 * (npu.arguments[a][:, None] == bench.arguments[b])
     site, other_site = pairs.known.site[a][:, None], pairs.known.other_site[b]
