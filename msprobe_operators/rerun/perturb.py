@@ -126,12 +126,12 @@ class RoundedSteps(TorchDispatchMode):
 class ReorderedSums(TorchDispatchMode):
     """While it is on, products of matrices and sums are added up backwards.
 
-    ``turned`` counts them.
+    ``reversed_sums`` counts them.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.turned = 0
+        self.reversed_sums = 0
 
     def __torch_dispatch__(
         self,
@@ -140,9 +140,9 @@ class ReorderedSums(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        turned = reordered(func, args) if isinstance(func, OpOverload) else None
-        self.turned += turned is not None
-        return func(*(args if turned is None else turned), **(kwargs or {}))
+        backwards = reordered(func, args) if isinstance(func, OpOverload) else None
+        self.reversed_sums += backwards is not None
+        return func(*(args if backwards is None else backwards), **(kwargs or {}))
 
 
 def _is_kept(operator: OpOverload) -> bool:

@@ -19,7 +19,7 @@ Bool = NDArray[np.bool_]
 
 _OTHER_KIND = -5.0  # evidence of a norm against a linear, an activation against a dropout
 _SEVERAL = 2  # modules that show by how much numbers differ
-_TURNED = 3  # least modules of a list whose order of calls shows that it is counted from its end
+_REVERSED = 3  # least modules of a list whose order of calls shows that it is counted from its end
 _FITTING = 0.75  # least share of the modules of one size whose numbers differ by that much
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -46,7 +46,7 @@ class Label:
 
     The place in a sequence of unlike modules is no number: nothing counts them. ``place`` is that
     among the modules of its class in the list, ``of`` how many there are. A list that is called
-    from its last module to its first is ``turned``: number and place are those from its end, as
+    from its last module to its first ``is_reversed``: number and place are those from its end, as
     the way up of a U-Net is counted. ``kind`` is what the class does if a framework defines it,
     else -1.
     """
@@ -56,7 +56,7 @@ class Label:
     number: int
     place: int = -1
     of: int = 0
-    turned: bool = False
+    is_reversed: bool = False
     kind: int = -1
 
 
@@ -95,17 +95,17 @@ class Words:
     def _count(self, labels: list[int]) -> None:
         """Give the modules of a list, in the order in which they are called, their places."""
         numbers = [self._label[one].number for one in labels]
-        turned = all(one > two for one, two in pairwise(numbers))
-        if turned and len(labels) < _TURNED:  # two heads, or two layers: these say nothing
+        is_reversed = all(one > two for one, two in pairwise(numbers))
+        if is_reversed and len(labels) < _REVERSED:  # two heads, or two layers: these say nothing
             for one in labels:
                 self._label[one] = replace(self._label[one], number=-1)
             return
         for one, number in zip(labels, numbers, strict=True):
             place = sum(other < number for other in numbers)
-            if turned:
+            if is_reversed:
                 number, place = max(numbers) - number, len(labels) - 1 - place
             label = replace(self._label[one], number=number, place=place)
-            self._label[one] = replace(label, of=len(labels), turned=turned)
+            self._label[one] = replace(label, of=len(labels), is_reversed=is_reversed)
 
     def attribute(self, node: int) -> frozenset[str]:
         """The words of the attribute that holds a module."""
@@ -122,7 +122,11 @@ class Words:
         for node in np.flatnonzero(partner >= 0).tolist():
             debug = self._label[self.of_node[node]]
             reference = other._label[other.of_node[partner[node]]]
-            as_many = debug.of > 0 and debug.of == reference.of and debug.turned == reference.turned
+            as_many = (
+                debug.of > 0
+                and debug.of == reference.of
+                and debug.is_reversed == reference.is_reversed
+            )
             result[node] = as_many and debug.place != reference.place
         return result
 

@@ -17,7 +17,7 @@ from msprobe_builder.align.evidence.flow import Flow, alike, inputs_of, outputs_
 from msprobe_builder.align.evidence.scores import levels
 from msprobe_builder.align.evidence.tolerances import EQUAL
 from msprobe_builder.align.groups.fused import name_of
-from msprobe_builder.align.groups.fused_calls import find_by_shapes, turned
+from msprobe_builder.align.groups.fused_calls import exchanged, find_by_shapes
 from msprobe_builder.align.groups.no_groups import are_pairs
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.base.codes import Evidence
@@ -80,7 +80,7 @@ def _by_shapes(
         sides = pairs.npu, flow, free, pairs.partner
         others = pairs.bench, other, other_free, pairs.back
         more = find_by_shapes(*sides, *others, weights_tell=tell)
-        more += map(turned, find_by_shapes(*others, *sides, weights_tell=tell))
+        more += map(exchanged, find_by_shapes(*others, *sides, weights_tell=tell))
         for group in more:
             if taken & set(group.npu) or other_taken & set(group.bench):
                 continue

@@ -60,7 +60,7 @@ def find_by_shapes(
     return found + _linears(flow, left, other_flow, rest, weights_tell)
 
 
-def turned(group: Group) -> Group:
+def exchanged(group: Group) -> Group:
     """The same seen from the other side."""
     rows = tuple((other, row) for row, other in group.rows)
     return Group(group.operation, group.bench, group.npu, rows, group.certainty)

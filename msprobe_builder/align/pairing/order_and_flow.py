@@ -37,7 +37,7 @@ _LEAST = 0.6  # probability of a pair that is made
 _MAKER, _TAKER = 2.0, 1.5  # weights of neighbours that are pairs for sure
 _ELSEWHERE = 2.0  # times as much weighs that neighbours belong to others
 _DEEPER, _SHALLOW = 12.0, 0.06  # weight of standing deeper in one network, and what is no matter
-_TURNED = 0.2  # a sum takes its terms in any order
+_CROSSED = 0.2  # a sum takes its terms in any order
 _MOVED = 4.5  # weight of calls that only move what is put out by a pair
 _NAMED = 0.7  # weight of what the names of the modules around say
 _KNOWN = 0.5  # least share of calls of which it is known who makes what they take in
@@ -254,8 +254,8 @@ def told_by_neighbours(
         return np.asarray(told[makers[place][:, None], other_makers[other]])
 
     result = both(0, 0) + both(1, 1)
-    turned = both(0, 1) + both(1, 0) - _TURNED
-    result = _MAKER * np.where(is_sum[:, None], np.maximum(result, turned), result)
+    crossed = both(0, 1) + both(1, 0) - _CROSSED
+    result = _MAKER * np.where(is_sum[:, None], np.maximum(result, crossed), result)
     given = np.zeros((len(likely) + 1, likely.shape[1] + 1))
     for own, other in zip(makers, other_makers, strict=True):
         rows, columns = np.flatnonzero(own >= 0), np.flatnonzero(other >= 0)

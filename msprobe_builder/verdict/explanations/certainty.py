@@ -134,7 +134,7 @@ def is_within(flow: Flow, finding: Finding, half: float) -> bool:
 
 
 def _keeps_lengths(flow: Flow, finding: Finding) -> bool:
-    """Whether rounding may have turned rows that a call brings to the length of one.
+    """Whether rounding may have rotated rows that a call brings to the length of one.
 
     It turns a row that is next to nothing anywhere, and what it is given does not show that some
     are: its largest rows do. All keep their length, so that the norm agrees; but a row of which

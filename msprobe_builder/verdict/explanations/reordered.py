@@ -268,12 +268,12 @@ def moved_values(
         return {}
     table, result = flow.npu.table, {}
     for number, finding in enumerate(findings):
-        if turned := [
+        if moved := [
             *turned_on_one_side(flow, finding, bits),
             *copied_otherwise(flow, finding, bits),
             *joined_alike(flow, finding, bits),
         ]:
-            result[number] = Moved(tuple(turned[:_SHOWN]), False)
+            result[number] = Moved(tuple(moved[:_SHOWN]), False)
         if not shows_another_order(flow, finding, bits):
             continue
         same = set(table.node[(bits == 1) & (table.section == Section.OUTPUT)].tolist())
