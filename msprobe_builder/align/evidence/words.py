@@ -9,7 +9,7 @@ from itertools import pairwise, zip_longest
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.classes import KIND_OF_CLASS
+from msprobe_builder.align.evidence.classes import kind_of_class
 from msprobe_builder.dump.names import Kind, parse_gradients
 from msprobe_builder.graph.tree import Tree
 
@@ -199,7 +199,7 @@ def _label(stem: str) -> Label:
     number = int(attribute) if attribute.isdigit() and len(attribute) < 9 else -1
     if number >= 0:  # a place in a list is no word
         attribute = path[-2] if len(path) > 1 else ""
-    kind = KIND_OF_CLASS.get(class_name, -1)
+    kind = kind_of_class(class_name)
     return Label(words_of(attribute), words_of(class_name), number, kind=kind)
 
 
