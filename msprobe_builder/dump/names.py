@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from msprobe_builder.base.codes import Direction as Direction
 from msprobe_builder.base.codes import Kind as Kind
-from msprobe_builder.operators.prefixes import COLUMNS, MODULES
+from msprobe_builder.operators.prefixes import COLUMNS
+from msprobe_builder.operators.prefixes import MODULES as MODULES
 
 ROOT = "DefaultModel"
 COLLECTION = "Apis_Between_Modules"

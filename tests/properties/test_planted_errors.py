@@ -76,7 +76,7 @@ PROGRAMS = (
     "origins/a_call_that_a_function_makes_on_the_backward_pass_is_named",
     "partial_dumps/a_call_is_missing_though_one_side_has_no_backward_pass-ends_bench",
     "partial_dumps/a_call_is_missing_though_one_side_has_no_backward_pass-ends_npu",
-    "partial_dumps/a_call_is_missing_though_one_side_has_no_backward_pass-filtered_bench",
+    "partial_dumps/a_call_is_missing_though_one_side_has_no_backward_pass-filtered_npu",
     "permutations/a_product_of_exchanged_rows_is_one_of_those_that_may_be_wrong",
     "permutations/a_product_that_no_order_explains_is_accused-false",
     "permutations/a_product_that_no_order_explains_is_accused-true",

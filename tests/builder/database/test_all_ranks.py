@@ -36,10 +36,10 @@ def put_out(node: Node) -> tuple[object, ...]:
 def test_partners_and_namesakes_are_told_with_rank_and_role(random: Random) -> None:
     pairs = [random_pair(random, rank) for rank in range(random.choice((2, 3)))]
     nodes = {node.node: node for pair in pairs for node in pair.sides[0].values()}
-    for node in nodes.values():  # as much of what ranks put out is the same to the last digit
+    for call in nodes.values():  # much of what ranks put out is the same to the last digit
         if random.random() < 0.5:
-            alike = [one for one in nodes.values() if namesakes(one, node)]
-            node.parameters = list(random.choice(alike).parameters)
+            alike = [one for one in nodes.values() if namesakes(one, call)]
+            call.parameters = list(random.choice(alike).parameters)
     suspects = {
         number: (node, random.choice(CAUSES), random.choice((0, 1, 2)))
         for number, node in enumerate(random.sample(list(nodes), min(3, len(nodes))), start=1)
