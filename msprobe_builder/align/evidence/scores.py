@@ -331,13 +331,8 @@ def _of_modules(
     alike = (sizes == other_sizes) & (sizes > 0)
     words, same_sizes = known.words, known.trust.same_sizes
     result += words.agreement(a, known.other_words, b, alike, sizes_tell=same_sizes)
-    has_parameters, other_has_parameters = (
-        npu.parameters.count[a][:, None] > 0,
-        bench.parameters.count[b] > 0,
-    )
-    around = np.where(
-        has_parameters != other_has_parameters, 8.0, 5.0
-    )  # a block against the one norm inside of it
+    has, other_has = npu.parameters.count[a][:, None] > 0, bench.parameters.count[b] > 0
+    around = np.where(has != other_has, 8.0, 5.0)  # a block against the one norm inside of it
     result -= around * holds(npu, bench, a, b)
     result -= around * holds(bench, npu, b, a).T
     if known.trust.equal:  # elsewhere statistics do not show what hands on

@@ -122,11 +122,8 @@ class Words:
         for node in np.flatnonzero(partner >= 0).tolist():
             debug = self._label[self.of_node[node]]
             reference = other._label[other.of_node[partner[node]]]
-            as_many = (
-                debug.of > 0
-                and debug.of == reference.of
-                and debug.is_reversed == reference.is_reversed
-            )
+            lists = (debug.of, debug.is_reversed), (reference.of, reference.is_reversed)
+            as_many = debug.of > 0 and lists[0] == lists[1]
             result[node] = as_many and debug.place != reference.place
         return result
 
@@ -224,11 +221,8 @@ def words_of(name: str) -> frozenset[str]:
 
 
 def _agreement(debug: Label, reference: Label, shift: int | None, *, counts: bool) -> float:
-    result = (
-        _OTHER_KIND
-        if -1 not in (debug.kind, reference.kind) and debug.kind != reference.kind
-        else 0.0
-    )
+    kinds = {debug.kind, reference.kind}
+    result = _OTHER_KIND if len(kinds) > 1 and -1 not in kinds else 0.0
     if counts:
         same = debug.number == reference.number + (shift or 0)
         if shift is None and debug.of == reference.of:
