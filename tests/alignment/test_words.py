@@ -117,3 +117,37 @@ def test_paths_differ_first_in_a_word_or_in_a_number(head: list[str], one: int, 
     assert first_difference(path("x"), path("y")) == len(head)
     assert first_difference(path("x"), path("x")) == -1
     assert first_difference("Module.x.Block", "Module.x.y.Block") == 1
+
+
+@settings(deadline=None)
+@given(st.integers(3, 6), st.integers(1, 3))
+def test_a_list_with_more_in_front_is_counted_on_by_as_many(count: int, more: int) -> None:
+    """Once modules of one size say by how much, in lists of unequal length as well."""
+    npu, a = words_of_lists([("layers", "Block", range(count))])
+    bench, b = words_of_lists([("layers", "Block", range(count + more))])
+    same = np.eye(count, count + more, more, dtype=bool)
+    found = npu.agreement(a, bench, b, same) - npu.said(a, bench, b)
+    assert (found == np.where(same, 1.0, -1.0)).all()
+    # Nothing is counted where sizes tell that the lists are of other modules.
+    told = npu.agreement(a, bench, b, same, sizes_tell=True) - npu.said(a, bench, b)
+    assert (told == np.where(same, 1.0, 0.0)).all()
+    none = np.zeros_like(same)
+    by_number = npu.agreement(a, bench, b, none) - npu.said(a, bench, b)
+    assert (by_number == np.where(np.eye(count, count + more, dtype=bool), 1.0, -1.0)).all()
+
+
+@settings(deadline=None)
+@given(*[st.sampled_from(["first", "second", "first_second", "third"])] * 4)
+def test_words_of_the_attribute_count_more_than_those_of_the_class(
+    attribute: str, kind: str, other: str, other_kind: str
+) -> None:
+    """By the share of the words that both names have."""
+    npu, a = words_of_lists([(attribute, kind, [0, 1, 2])])
+    bench, b = words_of_lists([(other, other_kind, [0, 1, 2])])
+
+    def shared(one: str, two: str) -> float:
+        words, others = set(one.split("_")), set(two.split("_"))
+        return len(words & others) / len(words | others)
+
+    said = 1.2 * shared(attribute, other) + 0.8 * shared(kind, other_kind)
+    assert np.allclose(npu.said(a, bench, b), said)
