@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from hypothesis import given
@@ -40,6 +41,11 @@ def test_partners_and_namesakes_are_told_with_rank_and_role(random: Random) -> N
         if random.random() < 0.5:
             alike = [one for one in nodes.values() if namesakes(one, call)]
             call.parameters = list(random.choice(alike).parameters)
+        elif random.random() < 0.5:  # one value all over
+            call.parameters = [
+                replace(one, extremes=one.extremes and (one.extremes[0],) * 2)
+                for one in call.parameters
+            ]
     suspects = {
         number: (node, random.choice(CAUSES), random.choice((0, 1, 2)))
         for number, node in enumerate(random.sample(list(nodes), min(3, len(nodes))), start=1)
