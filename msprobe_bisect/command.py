@@ -9,10 +9,13 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.printable import visible
 from msprobe_builder.base.version import __version__
+from msprobe_builder.command.fault import EXIT_FAULT as EXIT_OF_OURS
+from msprobe_builder.command.fault import fault_sentence
 
 if TYPE_CHECKING:
     from msprobe_bisect.journal import Journal
@@ -36,6 +39,7 @@ exit status:
   {EXIT_FAULT}  a fault was found
   {EXIT_PLANNED}  --plan: what to run where is printed
   {EXIT_SPENT}  --runs or --minutes are spent; the same command goes on from there
+  {EXIT_OF_OURS} a fault of ours; the last line says where the report lies
 """
 
 
@@ -55,6 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"Cannot read or write {where}{error.strerror or error}.", EXIT_CANNOT)
     except KeyboardInterrupt:
         return _fail("Stopped; the same command goes on from here.", EXIT_CANNOT)
+    except Exception as error:
+        return _fail(fault_sentence(error), EXIT_OF_OURS)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -116,6 +122,7 @@ def _search(options: argparse.Namespace) -> int:
     from msprobe_bisect.reproduce import write_reproduction
     from msprobe_bisect.runs import Budget, PlannedError, Runner
     from msprobe_bisect.stages import search
+    from msprobe_builder.base.publish import written
     from msprobe_builder.export.report import write_report
     from msprobe_operators.dump.operands import CannotRebuildError
 
@@ -128,7 +135,7 @@ def _search(options: argparse.Namespace) -> int:
     try:
         found = search(runner, options.steps, _say)
     except PlannedError as planned:
-        print(planned)
+        _print(str(planned))
         return EXIT_PLANNED
     result = {
         "conclusion": found.conclusion,
@@ -140,11 +147,10 @@ def _search(options: argparse.Namespace) -> int:
         "database": None if found.database is None else found.database.name,
         "remarks": list(found.remarks),
     }
-    (folder / "result.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+    with written(folder / "result.json") as stream:
+        stream.write(json.dumps(result, indent=1).encode())
     if found.database is not None:
-        report = folder / "report.html"
-        report.unlink(missing_ok=True)
-        write_report(found.database, report, 20)
+        write_report(found.database, folder / "report.html", 20)
     wrong = (Proof.OPERATOR, Proof.REFERENCE, Proof.BOTH)
     if found.proven is not None and found.proven.proof in wrong:
         path = folder / "reproduce.py"
@@ -154,8 +160,8 @@ def _search(options: argparse.Namespace) -> int:
         except CannotRebuildError as error:
             _say(f"There is no reproduction: {error}")
     for remark in found.remarks:
-        print(remark)
-    print(f"{found.conclusion}: {found.sentence}")
+        _print(remark)
+    _print(f"{found.conclusion}: {found.sentence}")
     return {"clean": EXIT_OK, "fault": EXIT_FAULT}.get(found.conclusion, EXIT_UNDECIDED)
 
 
@@ -181,8 +187,13 @@ def _minutes(text: str) -> float:
     return value
 
 
+def _print(text: str, file: TextIO | None = None) -> None:
+    """Lines in which names and commands may hold any character."""
+    print(*map(visible, text.splitlines()), sep="\n", file=file, flush=True)
+
+
 def _say(text: str) -> None:
-    print(f"{PROGRAM}: {text}", file=sys.stderr, flush=True)
+    _print(f"{PROGRAM}: {text}", sys.stderr)
 
 
 def _fail(text: str, status: int) -> int:

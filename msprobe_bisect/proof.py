@@ -13,6 +13,9 @@ from typing import Any
 
 import torch
 
+from msprobe_builder.facts.fact import Fact
+from msprobe_builder.facts.wording import ENGLISH, tell
+from msprobe_operators.call.apart import BOUNDS, run_apart
 from msprobe_operators.call.arguments import tensors
 from msprobe_operators.dump.calls import RecordedCall, recorded_calls
 from msprobe_operators.dump.check import CheckOptions, CheckRow, check_recorded
@@ -78,8 +81,16 @@ def prove(names: tuple[str, str | None], direction: str, npu: Path, bench: Path)
     """Run a call of two ranks' dumps of tensors again.
 
     ``names`` are those that it has in both, without direction; None where the reference makes no
-    such call. BuildError where a dump is damaged.
+    such call. BuildError where a dump is damaged. The calls run in a process of their own.
     """
+    found = run_apart(_proven, (names, direction, npu, bench), "cpu", BOUNDS)
+    if isinstance(found, Fact):
+        return Proven(Proof.NONE, names[0], direction, why=f"{tell(found, ENGLISH)}.")
+    return found
+
+
+def _proven(given: tuple[tuple[str, str | None], str, Path, Path], _device: str) -> Proven:
+    names, direction, npu, bench = given
     name, other = names
     if other is None:
         why = "the reference makes no call that it is compared with."

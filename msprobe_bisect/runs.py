@@ -13,6 +13,7 @@ from typing import Any
 
 from msprobe_bisect.journal import Journal
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.publish import written
 from msprobe_collector.run.command import run_recorded
 from msprobe_collector.run.options import Request, plan_of
 from msprobe_collector.run.settings import EXIT_STOPPED, Settings
@@ -93,7 +94,8 @@ class Runner:
         folder.mkdir(exist_ok=True)
         path = folder / "plan.json"
         plan = plan_of(stage.config, stage.trace, self.seed)
-        path.write_text(json.dumps(plan, indent=1), encoding="utf-8")
+        with written(path) as stream:
+            stream.write(json.dumps(plan, indent=1).encode())
         self.journal.pending = stage.name
         self.journal.write()
         lines = [f"Record {stage.what} on both machines, with a copy of {path}:"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.limits import CALL_SECONDS
+from msprobe_builder.base.publish import written
 from msprobe_builder.base.version import __version__
 from msprobe_builder.command.fault import EXIT_FAULT, fault_sentence
 from msprobe_builder.command.frame import add_language, language_spoken, stoppable
@@ -306,7 +307,8 @@ def _replay(options: argparse.Namespace) -> int:
         raise UsageError(str(error)) from error
     if options.script is not None:
         text = _ran(_scripted, options, device)
-        options.script.write_text(text, encoding="utf-8")
+        with written(options.script) as stream:
+            stream.write(text.encode())
         print(tell(fact("operator.run_script", file=str(options.script))))
         return EXIT_OK
     name, judgement = _ran(_replayed, options, device)

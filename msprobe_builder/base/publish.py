@@ -155,21 +155,54 @@ def published(
 
 
 @contextmanager
-def written(output: Path) -> Iterator[BinaryIO]:
-    """A stream whose content takes the place of ``output`` once everything is written.
+def written(output: Path, *, overwrite: bool = True) -> Iterator[BinaryIO]:
+    """A stream whose content becomes ``output`` once everything is written.
 
     Missing directories are made, and removed again on any exception; BuildError when the file
-    cannot be written.
+    cannot be written, or is there and may not be overwritten.
     """
     if not output.name:
         raise BuildError(f"{output} is a directory; choose another output.")
-    folders = output.parent, *output.parent.parents
+    with (
+        _made(output.parent, output),
+        published(output, overwrite=overwrite) as temporary,
+        temporary.open("xb") as stream,
+    ):
+        yield stream
+        stream.flush()
+
+
+@contextmanager
+def written_together(directory: Path) -> Iterator[Path]:
+    """A folder whose files, written as by :func:`written`, move into ``directory`` in the end.
+
+    All of them or none: on any exception none is there. BuildError when they cannot be.
+    """
+    with _made(directory, directory), temporary_folder(directory, "files") as folder:
+        yield folder
+        moved: list[Path] = []
+        try:
+            for path in sorted(folder.iterdir()):
+                target = directory / path.name
+                if not os.path.lexists(target):
+                    moved.append(target)
+                path.replace(target)
+            _sync_directory(directory)
+        except BaseException:
+            for path in moved:
+                with suppress(OSError):
+                    path.unlink()
+            raise
+
+
+@contextmanager
+def _made(directory: Path, output: Path) -> Iterator[None]:
+    """Make ``directory`` for ``output``; what was made is removed on any exception."""
+    folders = directory, *directory.parents
     made = [folder for folder in folders if not os.path.lexists(folder)]
     try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with published(output, overwrite=True) as temporary, temporary.open("xb") as stream:
-            yield stream
-            stream.flush()
+        directory.mkdir(parents=True, exist_ok=True)
+        yield
         made.clear()
     except OSError as error:
         there = next(folder for folder in folders if os.path.lexists(folder))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Protocol
 
+from msprobe_builder.base.publish import written_together
 from msprobe_builder.base.spreadsheet import harmless
 from msprobe_builder.facts.fact import Fact, fact, plain
 from msprobe_builder.facts.wording import ENGLISH, tell
@@ -32,25 +34,29 @@ class Row(Protocol):
 
 
 def write_rows(rows: Sequence[Any], kind: type, stem: Path) -> list[Path]:
-    """Write ``stem``.csv and ``stem``.json; texts that a spreadsheet would compute stay texts.
+    """Write ``stem``.csv and ``stem``.json, or neither.
+
+    Texts that a spreadsheet would compute stay texts.
 
     The table is in the language spoken, the JSON in English with the facts beside it.
     """
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    table, text = stem.with_suffix(".csv"), stem.with_suffix(".json")
-    with table.open("w", encoding="utf-8-sig", errors="backslashreplace", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow([*(field.name for field in fields(kind)), "sentence"])
-        for row in rows:
-            values = (*_values(row, kind, None).values(), tell(row.said))
-            writer.writerow(map(harmless, values))
+    lines = io.StringIO(newline="")
+    writer = csv.writer(lines)
+    writer.writerow([*(field.name for field in fields(kind)), "sentence"])
+    for row in rows:
+        values = (*_values(row, kind, None).values(), tell(row.said))
+        writer.writerow(map(harmless, values))
     content = [
         _finite(_values(row, kind, ENGLISH))
         | {"sentence": tell(row.said, ENGLISH), "facts": plain([row.said])}
         for row in rows
     ]
-    text.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    return [table, text]
+    text = json.dumps(content, indent=1) + "\n"
+    with written_together(stem.parent) as folder:
+        for suffix, whole in ((".csv", f"\ufeff{lines.getvalue()}"), (".json", text)):
+            path = folder / f"{stem.name}{suffix}"
+            path.write_bytes(whole.encode("utf-8", "backslashreplace"))
+    return [stem.with_suffix(suffix) for suffix in (".csv", ".json")]
 
 
 def counted(values: Sequence[str]) -> list[Fact]:
