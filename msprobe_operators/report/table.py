@@ -17,6 +17,7 @@ from msprobe_builder.base.spreadsheet import harmless
 from msprobe_builder.facts.fact import Fact, fact, plain
 from msprobe_builder.facts.wording import ENGLISH, tell
 
+_MOST_REASONS = 5
 _STATUSES = {
     "passed": fact("operator.passed"),
     "failed": fact("operator.failed"),
@@ -63,6 +64,22 @@ def counted(values: Sequence[str]) -> list[Fact]:
     """``3 failed, 120 passed``: how often each value occurs."""
     counts = Counter(values)
     return [_counted(value, count) for value, count in sorted(counts.items())]
+
+
+def untested_lines(rows: Sequence[Any]) -> list[str]:
+    """How many calls were not tested and why, the most frequent reasons first."""
+    reasons: dict[str, Fact] = {}
+    counts: Counter[str] = Counter()
+    for row in rows:
+        if row.status == "not tested" and row.reason is not None:
+            reasons.setdefault(tell(row.reason), row.reason)
+            counts[tell(row.reason)] += 1
+    lines = [
+        tell(fact("operator.untested_because", count=count, reason=reasons[text]))
+        for text, count in counts.most_common(_MOST_REASONS)
+    ]
+    left = len(counts) - len(lines)
+    return [*lines, tell(fact("operator.more_reasons", count=left))] if left else lines
 
 
 def _counted(value: str, count: int) -> Fact:
