@@ -16,6 +16,7 @@ from msprobe_builder.base.printable import visible
 from msprobe_builder.base.version import __version__
 from msprobe_builder.command.fault import EXIT_FAULT as EXIT_OF_OURS
 from msprobe_builder.command.fault import fault_sentence
+from msprobe_builder.command.frame import remove_left_overs_beside
 
 if TYPE_CHECKING:
     from msprobe_bisect.journal import Journal
@@ -46,6 +47,7 @@ exit status:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     options = parser().parse_args(arguments)
+    remove_left_overs_beside(options)
     try:
         return _search(options)
     except UsageError as error:

@@ -14,7 +14,12 @@ from msprobe_builder.base.limits import CALL_SECONDS, CHECK_SECONDS
 from msprobe_builder.base.printable import visible
 from msprobe_builder.base.version import __version__
 from msprobe_builder.command.fault import EXIT_FAULT, fault_sentence
-from msprobe_builder.command.frame import add_language, language_spoken, stoppable
+from msprobe_builder.command.frame import (
+    add_language,
+    language_spoken,
+    remove_left_overs_beside,
+    stoppable,
+)
 from msprobe_builder.command.output import print_lines
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.wording import speaking, tell
@@ -55,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     # Where others run in this process, a child lacks the threads that torch believes to have.
     options.threads = None if arguments is None and getattr(options, "workers", 1) == 1 else 1
+    remove_left_overs_beside(options)
     try:
         with stoppable(), speaking(language_spoken(options)):
             return int(options.run(options))

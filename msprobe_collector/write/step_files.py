@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from msprobe_builder.base.publish import temporary_name
 from msprobe_builder.sketch.layout import NAME as SKETCHES
 from msprobe_builder.sketch.layout import ROW
 from msprobe_collector.signals import pass_on_if_of_signal
@@ -37,7 +38,8 @@ class AppendedObject:
     def __init__(self, path: Path, head: str, tail: str) -> None:
         path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         self.path = path
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o640)
+        temporary = path.with_name(temporary_name(path.name))
+        self._file = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o640)
         self._tail = tail.encode()
         self.size = 0  # bytes
         self.entries = 0  # lasting ones
@@ -45,6 +47,7 @@ class AppendedObject:
         self._empty = True
         self._passing = b""
         self._end = self._replace_tail(head.encode(), b"")
+        temporary.replace(path)  # no reader meets an empty file
 
     def append(self, entries: Sequence[str], provisional: Sequence[str] = ()) -> None:
         """Add ``entries``; ``provisional`` ones last until the next call replaces them."""
@@ -166,9 +169,10 @@ class StepFiles:
                 return CountedObject(head, tail)
             return AppendedObject(directory / name, head, tail)
 
-        self._dump = opened("dump.json", head, "\n }\n}")
+        # dump.json comes last: where it is, the others are as well.
         self._construct = opened("construct.json", "{", "\n}")
         self._stack = opened("stack.json", "{", "\n}")
+        self._dump = opened("dump.json", head, "\n }\n}")
         self._take_rows = take_rows
         self._sketches: SketchFile | CountedSketches | None = None
         if take_rows is not None:
