@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from msprobe_builder.facts.fact import Fact, fact
+from msprobe_operators.call.apart import BOUNDS, run_apart
 from msprobe_operators.call.arguments import tensors
 from msprobe_operators.dump.calls import RecordedCall, recorded_calls
 from msprobe_operators.dump.check import CheckOptions, CheckRow, check_recorded
@@ -64,8 +65,16 @@ def prove(names: tuple[str, str | None], direction: str, npu: Path, bench: Path)
     """Run a call of two ranks' dumps of tensors again.
 
     ``names`` are those that it has in both, without direction; None where the reference makes no
-    such call. BuildError where a dump is damaged.
+    such call. BuildError where a dump is damaged. The calls run in a process of their own.
     """
+    found = run_apart(_proven, (names, direction, npu, bench), "cpu", BOUNDS)
+    if isinstance(found, Fact):
+        return Proven(Proof.NONE, names[0], direction, why=found)
+    return found
+
+
+def _proven(given: tuple[tuple[str, str | None], str, Path, Path], _device: str) -> Proven:
+    names, direction, npu, bench = given
     name, other = names
     if other is None:
         return Proven(Proof.NONE, name, direction, why=fact("bisect.without_partner"))
