@@ -1,6 +1,7 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
 import { lossStyles } from '../parts/loss-curve';
+import '../parts/ga-choices';
 import { controls } from '../parts/styles';
 
 /** How the page looks. */
@@ -120,6 +121,7 @@ export const trendParts = html`<button
           <ga-icon name="clear"></ga-icon>
         </button>
       </header>
+      <ga-choices></ga-choices>
       <p id="problem" role="alert" hidden$="[[!problem]]">[[problem]]</p>
       <div id="none" hidden$="[[!isEmpty]]">
         <p>[[text.trend.none]]</p>

@@ -11,6 +11,8 @@ export const shellEn = {
   },
   palette: 'Command palette',
   command: 'Command',
+  narrow: 'Type to narrow',
+  moreChoices: (count: string) => `${count} more: type to find them`,
   palettePlaceholder: 'Type a command, a step and rank, a file or a node’s name',
   idle: (name: string) => `Not possible here: ${name}`,
   firstError: 'Go to the first error',

@@ -12,6 +12,8 @@ export const shellZh: Texts['shell'] = {
   },
   palette: '命令面板',
   command: '命令',
+  narrow: '输入以筛选',
+  moreChoices: (count: string) => `另有 ${count} 项：输入以查找`,
   palettePlaceholder: '输入命令、step 和 rank、文件或节点名称',
   idle: (name) => `此处不可用：${name}`,
   firstError: '跳到首个误差节点',
