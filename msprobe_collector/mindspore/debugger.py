@@ -84,13 +84,19 @@ class PrecisionDebugger(Debugger):
         return self
 
     @classmethod
-    def monitor(cls, optimizer: nn.Optimizer) -> None:
-        """Follow an optimizer from now on: task grad_probe, key monitor."""
+    def monitor(cls, optimizer: nn.Optimizer, model: nn.Cell | None = None) -> None:
+        """Follow an optimizer from now on: task grad_probe, key monitor.
+
+        With ``model`` the monitor also records what its Cells are given and put out.
+        """
         self = cls._the_one()
         if not self._followers:
             raise CollectorError("monitor() records with task grad_probe or monitor; set one.")
         for follower in self._followers:
-            follower.monitor(optimizer)
+            if isinstance(follower, Monitor):
+                follower.monitor(optimizer, model)
+            else:
+                follower.monitor(optimizer)
 
     def _stop_more(self) -> None:
         if self.config.task in WHOLE_TRAINING:
