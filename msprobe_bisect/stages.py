@@ -100,7 +100,9 @@ def _in_calls(
         proposal = rounds[-1][0].next_dump
         if proposal is None:
             break
-        stage = Stage(f"tensors{number}", "tensors of the calls that remain", proposal["config"])
+        size = proposal["expected_bytes"] or 0
+        what = "tensors of the calls that remain"
+        stage = Stage(f"tensors{number}", what, proposal["config"], size=size)
         sides = runner.record(stage)
         database = _built(runner, stage.name, sides)
         verdict = _verdict(database)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from msprobe_bisect.command import main
+from msprobe_bisect.command import main, parser
 from msprobe_collector.run.command import main as record
 
 TRAIN = """
@@ -185,6 +185,12 @@ def test_what_is_spent_is_kept_and_gone_on_with(
     assert searched("gelu", "--steps", "1", "--runs", "1") == (5, {})
     assert traced.stat().st_mtime_ns == before
     assert json.loads((half_done / "trace.jsonl").read_text())["step"] == 0
+    assert searched("gelu", "--steps", "1", "--bytes", "1kB") == (5, {})
+    said = capsys.readouterr().err
+    assert "calls: npu: 0." in said  # the first run takes more than there is
+    assert "calls: bench:" not in said
+    spent = sum(one.stat().st_size for one in (here / "search/calls/npu").rglob("*.*"))
+    assert f"--bytes 1,000: {spent:,} are spent; the same command with more goes on" in said
 
 
 @pytest.mark.usefixtures("here")
@@ -241,3 +247,18 @@ def test_what_cannot_be_is_said(
         (here / name / ("file" if name == "taken" else "bisect.json")).write_text(text)
     assert main(words) == status
     assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("500", 500), ("500MB", 5e8), ("2GB", 2e9), ("1.5 kB", 1500), ("3T", 3e12)],
+)
+def test_sizes_are_read_as_people_write_them(text: str, size: float) -> None:
+    assert parser().parse_args(["--bytes", text]).bytes == size
+
+
+@pytest.mark.parametrize("text", ["much", "-1", "2XB", "1.2345kB", ""])
+def test_what_is_no_size_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--bytes", text])
+    assert "--bytes" in capsys.readouterr().err
