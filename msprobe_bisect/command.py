@@ -187,7 +187,8 @@ def _bytes(text: str) -> int:
     found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([kMGT]?)B?", text)
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no size; write such as 500MB or 2GB")
-    return round(float(found[1]) * 1000 ** " kMGT".index(found[2] or " "))
+    times: int = 1000 ** " kMGT".index(found[2] or " ")
+    return round(float(found[1]) * times)
 
 
 def _say(text: str) -> None:

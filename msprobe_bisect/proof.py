@@ -20,7 +20,6 @@ from msprobe_operators.dump.check import CheckOptions, CheckRow, check_recorded,
 from msprobe_operators.dump.operands import CannotRebuildError, Operands, operands
 from msprobe_operators.dump.run import find_dump, source_of
 
-
 _MOST_ROUNDING = 0.05  # share by which half precision sets results of two operators apart
 
 
@@ -133,7 +132,11 @@ def _of_operators(
     sides = (ours, npu), (theirs, bench)
     made = [recorded_results(call, _options(folder)) or [] for call, folder in sides]
     pairs = list(zip(*made, strict=False))
-    if direction == "forward" and pairs and all(_alike(*pair, _MOST_ROUNDING) for pair in pairs):
+    if (
+        direction == "forward"
+        and pairs
+        and all(_alike(one, other, _MOST_ROUNDING) for one, other in pairs)
+    ):
         return Proven(Proof.ROUNDING, name, direction)
     why = (
         f"the reference computes it by {theirs.name}, which takes other arguments;"
