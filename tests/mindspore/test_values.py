@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ pytest.importorskip("mindspore", reason="MindSpore is not installed: make test-m
 import mindspore
 from mindspore import Tensor, mint, nn
 
+from msprobe_collector.mindspore import PrecisionDebugger
 from tests.mindspore.recording import gradients, read_step, record, tensors
 from tests.mindspore.test_twins import step_of
 from tests.mindspore.twins import cnn
