@@ -32,6 +32,7 @@ _ARGUMENT_SHOWS = 2.0
 _SLIGHT = 1e-3  # what the norm of something may be off by that may point anywhere
 _GROSS = 0.02  # less than elements of other places are off by
 _IDLE_CALLS, _ALIKE_CALLS = 4, 64  # behind one another
+_DOUBTFUL = 25.0  # of a call of which nobody can compare what it is given
 _PARTLY_KNOWN = 0.4  # of a score, where not all that went in is known
 
 
@@ -54,6 +55,7 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
     is_known = expected.is_whole[rows] & ~evidence.does.received[node]
     score = np.where(is_known, score, _PARTLY_KNOWN * score)
     score = _with_repetitions(runs, rows, score)
+    score = np.where(_given_unknown(runs, seen)[node], np.fmin(score, _DOUBTFUL), score)
     agrees = _given_agrees(evidence)
     discrete = runs.discrete[rows]
     # Behind one choice that agrees in what statistics tell another may follow from it unseen.
@@ -105,6 +107,16 @@ def of_draws(evidence: Evidence) -> Iterable[Clue]:
             yield Clue(CHOSE, 0, node, Cause.OUTPUT, row, error, told)
         else:
             yield Clue(float(score[place]), 0, node, Cause.RANDOM, row, error, told)
+
+
+def _given_unknown(runs: Runs, seen: Observations) -> Bool:
+    """Nodes that are given tensors of which one side has no numbers."""
+    table = runs.npu.table
+    rows = runs.rows(Section.INPUT) & (runs.other >= 0) & np.isnan(seen.size) & ~runs.discrete
+    here, there = table.missing != 0, runs.bench.table.missing[runs.other] != 0
+    result = np.zeros(len(runs.npu.tree), dtype=bool)
+    result[table.node[rows & (here | there)]] = True
+    return result
 
 
 def _with_repetitions(runs: Runs, rows: Int, score: Float) -> Float:
