@@ -64,8 +64,8 @@ def test_a_partner_at_another_place_of_as_long_a_list_is_counted_otherwise(
     as_many = len(numbers) == len(others) and runs_back(numbers) == runs_back(others)
     found = npu.recounted(bench, partner)
     for one, other in pairs:
-        is_known = as_many and places is not None and other_places is not None
-        assert found[a[one]] == (is_known and places[one] != other_places[other])
+        is_elsewhere = as_many and places and other_places and places[one] != other_places[other]
+        assert found[a[one]] == bool(is_elsewhere)
     assert found.sum() <= len(pairs)
 
 
