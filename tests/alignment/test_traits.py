@@ -334,6 +334,6 @@ def test_a_call_site_is_the_two_innermost_lines_of_ones_own_code(random: Random)
             assert bool(number) == is_shared
             if number:
                 assert known[side].setdefault(own_lines, number) == number
-    for lines in known[0].keys() & known[1].keys():
-        assert known[0][lines] == known[1][lines]
+    for shared in known[0].keys() & known[1].keys():
+        assert known[0][shared] == known[1][shared]
     assert len(set(known[0].values())) == len(known[0])
