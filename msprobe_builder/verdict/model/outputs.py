@@ -50,8 +50,8 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
     told = expected.told[rows] * spread_of(runs, seen, evidence.does, expected)[rows]
     score = surprise(seen, rows, told, _carried(runs, seen)[table.node[rows]])
     node = table.node[rows]
-    turned = evidence.does.turns[node]
-    score[turned] = _of_norms(seen, rows[turned], told[turned])
+    rotated = evidence.does.turns[node]
+    score[rotated] = _of_norms(seen, rows[rotated], told[rotated])
     is_known = expected.is_whole[rows] & ~evidence.does.received[node]
     score = np.where(is_known, score, _PARTLY_KNOWN * score)
     score = _with_repetitions(runs, rows, score)
@@ -154,10 +154,10 @@ def looked_behind(evidence: Evidence, clue: Clue) -> Clue:
         return replace(clue, node=_origin(runs, clue.node))
     if runs.partner[clue.node] < 0 or runs.other_operator[clue.node]:
         return replace(clue, node=_first_of_alike(runs, clue.node))
-    lone = _given_by_lone(evidence, clue.node)
-    if lone is not None:
-        cause = Cause.MISSING if lone[0] else Cause.EXTRA
-        return replace(clue, side=lone[0], node=lone[1], cause=cause)
+    unmatched = _given_by_unmatched(evidence, clue.node)
+    if unmatched is not None:
+        cause = Cause.MISSING if unmatched[0] else Cause.EXTRA
+        return replace(clue, side=unmatched[0], node=unmatched[1], cause=cause)
     by = arranged_by(runs, clue.node, evidence.arguments, is_gross=clue.error > _GROSS)
     return clue if by is None else replace(clue, side=by[0], node=by[1], cause=Cause.ORDER)
 
@@ -167,7 +167,7 @@ def _are_of_one_batch(runs: Runs) -> bool:
     return runs.npu.tree.micro_steps == runs.bench.tree.micro_steps
 
 
-def _given_by_lone(evidence: Evidence, node: int) -> tuple[int, int] | None:
+def _given_by_unmatched(evidence: Evidence, node: int) -> tuple[int, int] | None:
     """Side and node of a call of one side alone that has made what a call is given.
 
     Of another size than there, or in place of what there is not: nothing of it was compared.
