@@ -48,6 +48,8 @@ def search(runner: Runner, steps: int, say: Callable[[str], None]) -> Found:
     remarks = (first.remark,) if first.remark else ()
     if first.part is Part.NOTHING:
         same = f"No fault: {first.compared} steps are the same to the last bit."
+        if first.left_out:
+            same += f" {first.left_out} more are of one run alone and were not compared."
         return Found("clean", same, remarks=remarks)
     where = f"Step {first.step}" + (f" of rank {first.rank}" if first.rank else "")
     say(f"{where}: {first.part.value}: {first.what}")

@@ -21,7 +21,7 @@ import openpyxl
 import pytest
 import torch
 import yaml
-from pyarrow.parquet import read_table
+from pyarrow.parquet import read_table  # type: ignore[import-untyped]
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.command.main import main

@@ -81,7 +81,7 @@ def test_what_has_no_end_is_refused(make: Callable[[], object], tmp_path: Path) 
     begun = time.monotonic()
     with pytest.raises(BuildError, match=r"save (the model's|it again)"):
         read_checkpoint(file)
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 60  # of a busy machine
 
 
 @pytest.mark.parametrize("is_old", [False, True])
