@@ -27,6 +27,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.command.main import main
 from msprobe_builder.dump.flow_file import read_flow
 from msprobe_builder.dump.read import read_dump
+from msprobe_builder.files.text_files import parse_appended
 from msprobe_builder.graph.tree import build_tree
 from msprobe_builder.metrics.tensor_file import open_tensor
 from msprobe_builder.trend.monitor import read_rank
@@ -226,7 +227,7 @@ def check_recorded(folder: Path) -> None:
     """Everything that has a name of its own is read by those who read it."""
     texts = Texts()
     for path in folder.rglob("dump.json"):
-        data = json.loads(path.read_text())["data"]
+        data = parse_appended(path.read_bytes())[0]["data"]
         if not data:
             continue  # nothing was written yet
         dump = read_dump(path.parent, texts)
