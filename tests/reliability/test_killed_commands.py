@@ -163,7 +163,8 @@ def test_a_killed_command_leaves_a_whole_file_or_none(
             shutil.copy(inputs / "one.vis.db", folder / "out" / "more.vis.db")
 
     def found() -> list[Path]:
-        return [one for one in (folder / "out").rglob(pattern) if not one.name.startswith(".")]
+        files = (folder / "out").rglob(pattern)
+        return [one for one in files if not any(part.startswith(".") for part in one.parts)]
 
     def run(moment: int, deadly: int = 0) -> bytes:
         return kill_after(programs.run_and_tell, (words.split(), folder, deadly), moment)
