@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.base.limits import LARGEST_COLUMN, MIB, MOST_ROWS
+from msprobe_builder.base.limits import LARGEST_ROWS, MIB, MOST_ROWS
 from msprobe_builder.files.regular import open_regular
 
 _BATCH = 65_536  # rows
@@ -24,7 +24,7 @@ def parquet_rows(path: Path, names: Sequence[str], what: str) -> Iterator[tuple[
     try:
         with os.fdopen(open_regular(path), "rb") as stream:
             file = pyarrow.parquet.ParquetFile(stream, pre_buffer=False)
-            _require_bounds(path, file.metadata, names)
+            _require_bounds(path, file.metadata)
             for batch in file.iter_batches(_BATCH, columns=list(names)):
                 count += batch.num_rows
                 if count > MOST_ROWS:
@@ -42,16 +42,14 @@ def parquet_rows(path: Path, names: Sequence[str], what: str) -> Iterator[tuple[
         raise BuildError(f"{path} is damaged: it is no {what}.") from error
 
 
-def _require_bounds(path: Path, metadata: Any, names: Sequence[str]) -> None:
+def _require_bounds(path: Path, metadata: Any) -> None:
+    """Of groups of rows; what is told of a damaged column would end the process."""
     if metadata.num_rows > MOST_ROWS:
         raise BuildError(f"{path} holds more than {MOST_ROWS:,} rows.")
     for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        for place in range(group.num_columns):
-            column = group.column(place)
-            size = column.total_uncompressed_size
-            if column.path_in_schema in names and size > LARGEST_COLUMN:
-                raise BuildError(
-                    f"{path} would become {size // MIB:,} MiB in one column, more than the"
-                    f" {LARGEST_COLUMN // MIB:,} it may."
-                )
+        size = metadata.row_group(number).total_byte_size
+        if size > LARGEST_ROWS:
+            raise BuildError(
+                f"{path} would become {size // MIB:,} MiB at once, more than the"
+                f" {LARGEST_ROWS // MIB:,} it may."
+            )
