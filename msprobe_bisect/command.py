@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 import sys
 import time
@@ -41,7 +42,7 @@ exit status:
   {EXIT_UNDECIDED}  something differs, nothing is proven
   {EXIT_FAULT}  a fault was found
   {EXIT_PLANNED}  --plan: what to run where is printed
-  {EXIT_SPENT}  --runs or --minutes are spent; the same command goes on from there
+  {EXIT_SPENT}  --runs, --minutes or --bytes are spent; the same command goes on from there
   {EXIT_OF_OURS} a fault of ours; the last line says where the report lies
 """
 
@@ -86,6 +87,7 @@ def parser() -> argparse.ArgumentParser:
     add("--seed", type=_seed, metavar="N", help="seed both runs alike")
     add("--runs", type=_positive, metavar="N", help="runs that may be spent by this call")
     add("--minutes", type=_minutes, metavar="N", help="minutes that may be spent by this call")
+    add("--bytes", type=_bytes, metavar="N", help="size of dumps that may be spent: 500MB, 2GB")
     add("--plan", action="store_true", help="run nothing, say what to run where")
     add("--continue", dest="going_on", metavar="DIR", type=Path, help="go on with a planned search")
     add("--npu-dump", metavar="DIR", type=Path, help="what the plan has recorded there")
@@ -136,7 +138,7 @@ def _search(options: argparse.Namespace) -> int:
     folder = journal.folder
     plans = options.plan or options.going_on is not None
     seconds = None if options.minutes is None else 60 * options.minutes
-    budget = Budget(options.runs, seconds, time.monotonic())
+    budget = Budget(options.runs, seconds, options.bytes, time.monotonic())
     runner = Runner(journal, budget, _say, options.seed, plans)
     try:
         found = search(runner, options.steps, _say)
@@ -197,6 +199,14 @@ def _minutes(text: str) -> float:
 def _print(text: str, file: TextIO | None = None) -> None:
     """Lines in which names and commands may hold any character."""
     print(*map(visible, text.splitlines()), sep="\n", file=file, flush=True)
+
+
+def _bytes(text: str) -> int:
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([kMGT]?)B?", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; write such as 500MB or 2GB")
+    times: int = 1000 ** " kMGT".index(found[2] or " ")
+    return round(float(found[1]) * times)
 
 
 def _say(text: str) -> None:

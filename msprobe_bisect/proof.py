@@ -14,12 +14,15 @@ from typing import Any
 import torch
 
 from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.operators.table import operator_of
 from msprobe_operators.call.apart import BOUNDS, run_apart
 from msprobe_operators.call.arguments import tensors
 from msprobe_operators.dump.calls import RecordedCall, recorded_calls
-from msprobe_operators.dump.check import CheckOptions, CheckRow, check_recorded
+from msprobe_operators.dump.check import CheckOptions, CheckRow, check_recorded, recorded_results
 from msprobe_operators.dump.operands import CannotRebuildError, Operands, operands
 from msprobe_operators.dump.run import find_dump, source_of
+
+_MOST_ROUNDING = 0.05  # share by which half precision sets results of two operators apart
 
 
 class Proof(str, Enum):
@@ -99,6 +102,8 @@ def _proven(given: tuple[tuple[str, str | None], str, Path, Path], _device: str)
 def _of_right_calls(
     name: str, direction: str, ours: RecordedCall, theirs: RecordedCall, npu: Path, bench: Path
 ) -> Proven:
+    if _operator(ours) != _operator(theirs):
+        return _of_operators(name, direction, ours, theirs, npu, bench)
     try:
         given = [_given(call, folder) for call, folder in ((ours, npu), (theirs, bench))]
     except CannotRebuildError as error:
@@ -114,13 +119,38 @@ def _of_right_calls(
     return Proven(Proof.ROUNDING, name, direction)
 
 
+def _of_operators(
+    name: str, direction: str, ours: RecordedCall, theirs: RecordedCall, npu: Path, bench: Path
+) -> Proven:
+    """Two operators take other arguments by nature; only what they make can be held together."""
+    sides = (ours, npu), (theirs, bench)
+    made = [recorded_results(call, _options(folder)) or [] for call, folder in sides]
+    pairs = list(zip(*made, strict=False))
+    if (
+        direction == "forward"
+        and pairs
+        and all(_alike(one, other, _MOST_ROUNDING) for one, other in pairs)
+    ):
+        return Proven(Proof.ROUNDING, name, direction)
+    why = fact("bisect.other_operator", node=theirs.name)
+    return Proven(Proof.NONE, name, direction, why=why)
+
+
+def _operator(call: RecordedCall) -> str:
+    return operator_of(call.in_torch.rpartition(".")[0]).name
+
+
 def _call(folder: Path, name: str) -> RecordedCall | None:
     return next((one for one in recorded_calls(find_dump(folder)) if one.name == name), None)
 
 
 def _row(call: RecordedCall, direction: str, folder: Path) -> CheckRow:
-    rows = check_recorded(call, CheckOptions(source_of(folder / "dump.json")))
+    rows = check_recorded(call, _options(folder))
     return next((row for row in rows if row.direction == direction), rows[0])
+
+
+def _options(folder: Path) -> CheckOptions:
+    return CheckOptions(source_of(folder / "dump.json"))
 
 
 def _given(call: RecordedCall, folder: Path) -> Operands:
@@ -156,8 +186,8 @@ def _differing(ours: list[Any], theirs: list[Any]) -> Fact:
     return fact("bisect.arguments", debug=len(ours), reference=len(theirs))
 
 
-def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether they are apart by rounding at most, that of the narrower type."""
+def _alike(one: torch.Tensor, other: torch.Tensor, most: float = 1.0) -> bool:
+    """Whether they are apart by rounding at most, that of the narrower type, and by ``most``."""
     if one.shape != other.shape:
         return False
     if not (one.is_floating_point() and other.is_floating_point()):
@@ -165,4 +195,4 @@ def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
     left, right = one.detach().double(), other.detach().double()
     size = float(right.norm())
     unit = max(torch.finfo(each.dtype).eps for each in (one, other))
-    return float((left - right).norm()) <= 64 * unit * max(size, 1e-300)
+    return float((left - right).norm()) <= min(64 * unit, most) * max(size, 1e-300)

@@ -39,6 +39,7 @@ class Stage:
     what: Fact
     config: Mapping[str, Any]
     trace: bool = False
+    size: int = 0  # bytes that it is expected to take of each run, 0 where nobody knows
 
     @property
     def steps(self) -> list[int]:
@@ -47,15 +48,17 @@ class Stage:
 
 @dataclass
 class Budget:
-    """Runs and seconds that may be spent by this call; None for as many as it takes."""
+    """Runs, seconds and bytes that may be spent by this call; None for as many as it takes."""
 
     runs: int | None = None
     seconds: float | None = None
+    size: int | None = None  # bytes of dumps
     began: float = 0.0
     started: int = 0
+    written: int = 0
 
-    def start(self) -> None:
-        """Another run begins; SpentError if it may not."""
+    def start(self, expected: int = 0) -> None:
+        """Another run begins, to write ``expected`` bytes; SpentError if it may not."""
         if self.runs is not None and self.started >= self.runs:
             raise SpentError(
                 f"--runs {self.runs} are spent; the same command with more goes on from here."
@@ -64,6 +67,12 @@ class Budget:
             minutes = self.seconds / 60
             raise SpentError(
                 f"--minutes {minutes:g} are spent; the same command with more goes on from here."
+            )
+        if self.size is not None and self.written + max(expected, 1) > self.size:
+            need = f", this run needs {expected:,} more" if expected else ""
+            raise SpentError(
+                f"--bytes {self.size:,}: {self.written:,} are spent{need};"
+                " the same command with more goes on from here."
             )
         self.started += 1
 
@@ -109,7 +118,7 @@ class Runner:
         return "\n".join(lines)
 
     def _run(self, stage: Stage, side: str) -> Path:
-        self.budget.start()
+        self.budget.start(stage.size)
         folder = self.journal.folder / stage.name
         dump, log = folder / side, folder / f"{side}.log"
         shutil.rmtree(dump, ignore_errors=True)  # of a run that was stopped
@@ -139,6 +148,7 @@ class Runner:
                 why = error.strerror or error
                 raise BuildError(f"{side}: {command} cannot be run: {why}.") from error
         size = sum(one.stat().st_size for one in dump.rglob("*") if one.is_file())
+        self.budget.written += size
         seconds = time.monotonic() - began
         self.say(
             tell(

@@ -51,7 +51,7 @@ PARTS_MAY_IMPORT = {
         "database": "facts base dump files graph invariants link match metrics operators sketch"
         " verdict",
         "rematch": "facts base database dump graph match metrics sketch",
-        "trend": "base database dump files",
+        "trend": "base database dump files operators",
         "export": "facts base database dump graph match metrics",
         "pipeline": "facts base files dump configuration graph merge match align invariants link"
         " metrics"
@@ -78,13 +78,14 @@ PARTS_MAY_IMPORT = {
     "msprobe_collector": {
         "config": "",
         "optimizers": "",
-        "configuration": "",
         "write": "",
         "record": "config write",
+        "drawing": "record",
+        "configuration": "drawing",
         "gradients": "config optimizers record",
         "intercept": "record",
         "monitor": "config intercept optimizers record",
-        "mindspore": "config configuration gradients intercept monitor record write",
+        "mindspore": "config configuration drawing gradients intercept monitor record write",
         "as_msprobe": "configuration mindspore",
         "compiled": "intercept record",
         "watch": "record write",

@@ -141,7 +141,8 @@ class StepFiles:
     """dump.json, construct.json and stack.json of one step and rank, and sketch.bin if asked.
 
     ``take_rows`` gives the sketches that came since its last call; without it there are none.
-    As an ``estimate`` nothing is written, only counted.
+    As an ``estimate`` nothing is written, only counted. Without ``extra_info`` there are no stacks,
+    and nothing says who called whom.
     """
 
     def __init__(
@@ -153,6 +154,7 @@ class StepFiles:
         saves_tensors: bool,
         estimate: bool = False,
         take_rows: Callable[[], npt.NDArray[Any]] | None = None,
+        extra_info: bool = True,
     ) -> None:
         self.directory = directory
         header = {
@@ -164,14 +166,16 @@ class StepFiles:
         }
         head = json.dumps(header, indent=1)[:-2] + ',\n "data": {'
 
-        def opened(name: str, head: str, tail: str) -> AppendedObject | CountedObject:
-            if estimate:
+        def opened(
+            name: str, head: str, tail: str, is_there: bool = True
+        ) -> AppendedObject | CountedObject:
+            if estimate or not is_there:
                 return CountedObject(head, tail)
             return AppendedObject(directory / name, head, tail)
 
         # dump.json comes last: where it is, the others are as well.
-        self._construct = opened("construct.json", "{", "\n}")
-        self._stack = opened("stack.json", "{", "\n}")
+        self._construct = opened("construct.json", "{", "\n}", extra_info)
+        self._stack = opened("stack.json", "{", "\n}", extra_info)
         self._dump = opened("dump.json", head, "\n }\n}")
         self._take_rows = take_rows
         self._sketches: SketchFile | CountedSketches | None = None

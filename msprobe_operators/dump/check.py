@@ -137,7 +137,7 @@ def _rows(
         return list(again.gradients) if gradients else again.results
 
     name = call.in_torch.split(".")[1].removeprefix("__").removesuffix("__").rstrip("_")
-    recorded = _recorded_results(call, options) if given.is_real else None
+    recorded = recorded_results(call, options) if given.is_real else None
     if recorded is not None and _alike(recorded, there.results):
         compared, results = "recorded", recorded
     else:
@@ -259,7 +259,7 @@ def _dtype_of(results: list[Any]) -> str:
     return str(found).removeprefix("torch.")
 
 
-def _recorded_results(call: RecordedCall, options: CheckOptions) -> list[Any] | None:
+def recorded_results(call: RecordedCall, options: CheckOptions) -> list[Any] | None:
     """The results in the dump's files, None when they are not all there."""
     if options.source.directory is None:
         return None
