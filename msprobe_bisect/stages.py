@@ -52,10 +52,12 @@ def search(runner: Runner, steps: int, say: Callable[[str], None]) -> Found:
     traced = Stage("trace", fact("bisect.trace"), {"step": list(range(steps))}, trace=True)
     sides = runner.record(traced)
     first = parting(sides["npu"], sides["bench"])
-    remarks = (first.remark,) if first.remark else ()
+    lone = fact("bisect.ranks_of_one_run", ranks=first.lone_ranks) if first.lone_ranks else None
+    remarks = tuple(one for one in (first.remark, lone) if one is not None)
     if first.part is Part.NOTHING:
         same = fact("bisect.same", steps=first.compared)
-        return Found("clean", (same,), remarks=remarks)
+        more = fact("bisect.of_one_run", steps=first.left_out) if first.left_out else None
+        return Found("clean", (same,) if more is None else (same, more), remarks=remarks)
     rank = fact("bisect.of_rank", rank=first.rank) if first.rank else None
     what = first.what or ""
     said = fact("bisect.parts", step=first.step, rank=rank, part=first.part.value, what=what)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import zip_longest
 from pathlib import Path
@@ -50,6 +50,8 @@ class Parting:
     is_sure: bool = True
     remark: Fact | None = None  # on random numbers
     compared: int = 0  # steps, where nothing differs
+    left_out: int = 0  # steps that one run alone has
+    lone_ranks: int = 0  # the same of ranks
     is_of_gradients: bool = False  # as the optimizer is given them
 
 
@@ -68,9 +70,13 @@ def parting(npu: Path, bench: Path) -> Parting:
     order = (Part.DATA, Part.WEIGHTS, Part.VALUES, Part.SETTINGS, Part.UPDATE)
     real = [one for one in found if one.part is not Part.NOTHING]
     # What only rounding may explain is the least reason to look at a step.
-    return min(
-        real, key=lambda one: (not one.is_sure, one.step, order.index(one.part)), default=found[0]
+    least = min(found, key=lambda one: one.compared)
+    first = min(
+        real, key=lambda one: (not one.is_sure, one.step, order.index(one.part)), default=least
     )
+    names = [{one.name for one in folder.glob("trace*.jsonl")} for folder in (npu, bench)]
+    alone = len(names[0] ^ names[1])
+    return replace(first, lone_ranks=alone)
 
 
 def gradients_agree(sides: Mapping[str, Path], step: int) -> bool:
@@ -133,7 +139,10 @@ def _of_rank(rank: int, ours: list[dict[str, Any]], theirs: list[dict[str, Any]]
             unsure = unsure or found
         before = [one["weights"], other["weights"]]
     shared = min(len(ours), len(theirs))
-    return unsure or Parting(Part.NOTHING, rank=rank, remark=remark, compared=shared)
+    alone = max(len(ours), len(theirs)) - shared
+    return unsure or Parting(
+        Part.NOTHING, rank=rank, remark=remark, compared=shared, left_out=alone
+    )
 
 
 def _of_step(

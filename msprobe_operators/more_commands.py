@@ -5,14 +5,20 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.publish import written
 from msprobe_builder.command.output import print_lines
-from msprobe_builder.facts.fact import fact
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.wording import tell
+from msprobe_operators.replay_command import bounds_of
+
+if TYPE_CHECKING:  # importing them imports torch
+    from msprobe_operators.dump.calls import RecordedCall
+    from msprobe_operators.dump.operands import Source
 
 _SHOWN = 20
 
@@ -39,9 +45,9 @@ def add_commands(commands: Any) -> None:
 
 
 def _script(options: argparse.Namespace) -> int:
+    from msprobe_operators.call.apart import run_apart
     from msprobe_operators.dump.calls import recorded_calls
     from msprobe_operators.dump.run import chosen_calls, find_dump, source_of
-    from msprobe_operators.dump.script import dump_script
 
     if not re.fullmatch(r"[a-z_]+(:\d{1,4})?", options.device):
         raise UsageError(f"--device {options.device!r} is no device such as cuda:0.")
@@ -50,7 +56,8 @@ def _script(options: argparse.Namespace) -> int:
     if len(calls) > 1:
         names = ", ".join(call.name for call in calls[:5])
         raise UsageError(f"--call {options.call} is of {len(calls)} calls; choose one of {names}.")
-    text = dump_script(calls[0], source_of(dump), options.device)
+    work = partial(_scripted, source=source_of(dump), device=options.device)
+    text = run_apart(work, calls[0], "cpu", bounds_of(options))
     if not isinstance(text, str):
         raise BuildError(f"{calls[0].name} has no script: {tell(text)}.")
     path = options.output_path or Path(f"{calls[0].name}.py")
@@ -58,6 +65,16 @@ def _script(options: argparse.Namespace) -> int:
         stream.write(text.encode())
     print_lines([tell(fact("operator.run_script", file=str(path)))])
     return 0
+
+
+def _scripted(call: RecordedCall, _: str, source: Source, device: str) -> str | Fact:
+    from msprobe_operators.dump.script import dump_script
+
+    try:
+        return dump_script(call, source, device)
+    except Exception as error:  # a hostile record may raise anything
+        text = " ".join(str(error).split())[:200] or type(error).__name__
+        return fact("operator.does_not_run", error=text)
 
 
 def _join(options: argparse.Namespace) -> int:

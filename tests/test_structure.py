@@ -260,6 +260,7 @@ READ_PAST_THE_DOOR = {
     "msprobe_builder.pipeline.merged_export": "findings that this build wrote",
     "msprobe_operators.dump.run": "its own journal, to add to it",
     "msprobe_operators.call.apart": "what Linux tells of this process, and errors of its own",
+    "msprobe_collector.record.stack": "the source of the training that it records",
     "msprobe_collector.record.ledger": "its own rows, to write them",
     "msprobe_collector.run.notes": "notes of processes that it has started",
     "msprobe_collector.run.settings": "settings that msprobe-run has just written",
@@ -272,9 +273,12 @@ READ_PAST_THE_DOOR = {
 READERS = {
     *("read_text", "read_bytes", "fromfile", "loadtxt", "genfromtxt", "memmap", "open_memmap"),
     *("ZipFile", "is_zipfile", "TarFile", "Unpickler", "safe_open", "mmap", "read_parquet"),
-    *("read_csv", "get_unsafe_globals_in_checkpoint"),
+    *("read_csv", "read_excel", "read_table", "ParquetFile", "load_workbook", "load_checkpoint"),
+    *("get_unsafe_globals_in_checkpoint", "EventAccumulator", "EventFileLoader", "run_path"),
+    *("getline", "getlines", "unpack_archive", "parse_file", "iterparse", "FileReader"),
 }
-LOADERS = {"numpy", "np", "torch", "pickle", "marshal", "shelve", "joblib"}
+LOADERS = {"numpy", "np", "torch", "pickle", "marshal", "shelve", "joblib", "tomllib", "plistlib"}
+LOADERS |= {"serialization", "jit", "hub", "lib", "mindspore", "gzip", "lzma", "bz2", "tarfile"}
 
 
 def test_files_from_outside_are_opened_by_one_package() -> None:
@@ -306,8 +310,10 @@ def openings(path: Path) -> Iterator[str]:
         match node.func:
             case ast.Attribute(attr=name) if name in READERS and not is_written:
                 yield f"{place}: {name}"
-            case ast.Attribute(ast.Name(of), ("load" | "loads") as name) if of in LOADERS:
-                yield f"{place}: {of}.{name}"
+            case ast.Attribute(ast.Name(of) | ast.Attribute(_, of), "load" | "loads") if (
+                of in LOADERS
+            ):
+                yield f"{place}: {of}.load"
             case ast.Attribute(ast.Name("os"), "open"):
                 if "O_RDONLY" in ast.unparse(node):
                     yield f"{place}: os.open"
@@ -315,7 +321,7 @@ def openings(path: Path) -> Iterator[str]:
                 yield f"{place}: open"
             case ast.Name("open") if not is_written:
                 yield f"{place}: open"
-            case ast.Name(name) if name in READERS - {"read_text", "read_bytes"}:
+            case ast.Name(name) if name in READERS - {"read_text", "read_bytes", "read_table"}:
                 yield f"{place}: {name}"
 
 

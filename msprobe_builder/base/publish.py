@@ -182,6 +182,19 @@ def written(output: Path, *, overwrite: bool = True) -> Iterator[BinaryIO]:
 
 
 @contextmanager
+def replaced(path: Path) -> Iterator[BinaryIO]:
+    """A stream whose content takes the place of ``path``, whole; OSError. It is not synced."""
+    temporary = path.with_name(temporary_name(path.name))
+    try:
+        with temporary.open("wb") as stream:
+            yield stream
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
 def written_together(directory: Path) -> Iterator[Path]:
     """A folder whose files, written as by :func:`written`, move into ``directory`` in the end.
 

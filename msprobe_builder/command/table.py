@@ -192,5 +192,5 @@ def _write(database: Path, options: argparse.Namespace, prefix: str = "") -> Non
         if not options.quiet:
             suspect = one.advice.suspect
             first = None if suspect is None else fact("table.first", name=suspect)
-            counts = {"rows": one.rows, "bad": one.bad}
+            counts = {"rows": one.rows, "compared": one.compared, "bad": one.bad}
             print_lines([tell(fact("table.written", file=str(one.path), **counts, first=first))])

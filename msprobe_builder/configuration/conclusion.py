@@ -37,6 +37,8 @@ def conclusion(comparison: ConfigurationComparison) -> Fact:
     unseen = unknown_parts(comparison)
     return fact(
         "configuration.may_compare",
+        count=sum(len(one.rows) for one in comparison.sheets),
+        parts=[one.name for one in comparison.sheets],
         doubt=fact("configuration.doubt", differences=_differences(doubts)) if doubts else None,
         unseen=fact("configuration.unseen", parts=unseen) if unseen else None,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import warnings
 import zipfile
 from pathlib import Path
 from typing import IO, Any
@@ -105,5 +106,6 @@ def load_checked(path: Path, stand_in: type | None = None) -> Any:
         strange = [(stand_in, name) for name in get_unsafe_globals_in_checkpoint(path)]
     # An archive that somebody packed again would be mapped as if it were not compressed.
     is_mapped = is_archive(path) and not is_compressed(path)
-    with safe_globals(strange):
+    with safe_globals(strange), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what torch itself does with old kinds of tensors
         return torch.load(path, map_location="cpu", weights_only=True, mmap=is_mapped)

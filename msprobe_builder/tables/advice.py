@@ -25,10 +25,15 @@ class Advice:
     evidence: tuple[Facts, ...] = ()  # of each suspect
 
 
-def advice_on(line: int | None, name: str, section: int) -> Advice:
-    """Advice on the first bad row; without one all is good."""
-    if line is None:
-        return Advice(None, None, fact("advice.all_good"))
+def all_good(compared: int, rows: int) -> Advice:
+    """What is said where no row is bad: of how many rows that is known."""
+    if not compared:
+        return Advice(None, None, fact("advice.nothing_compared", rows=rows))
+    return Advice(None, None, fact("advice.all_good", compared=compared, rows=rows))
+
+
+def advice_on(line: int, name: str, section: int) -> Advice:
+    """Advice on the first bad row."""
     if ENDING in name:
         return Advice(line, name, fact("advice.saved"))
     is_backward = ".backward." in f"{name}." or section == Section.PARAMETERS_GRAD

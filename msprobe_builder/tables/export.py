@@ -22,6 +22,7 @@ from msprobe_builder.tables.advice import (
     advice_json,
     advice_on,
     advice_text,
+    all_good,
     with_verdict,
 )
 from msprobe_builder.tables.columns import columns_of
@@ -56,6 +57,7 @@ class Written:
     rows: int
     bad: int  # rows that the documented verdict rejects
     advice: Advice
+    compared: int = 0  # rows of which both sides have something to compare
 
 
 def export_tables(database: Path, directory: Path, options: TableOptions) -> list[Written]:
@@ -141,20 +143,21 @@ def _export(
 ) -> Written:
     columns = columns_of(task, stack=options.stack, own=options.own)
     path = directory / f"{options.prefix}compare_result{label}_{stamp}.{options.form}"
-    count = bad = 0
+    count = bad = compared = 0
     first: tuple[int, str, int] | None = None
     rows = read_rows(connection, place, task, columns, marked=options.marked)
     with table_file(path, columns) as write:
         for count, row in enumerate(rows, start=1):
             write(row)
+            compared += row.is_compared
             if row.is_bad:
                 bad += 1
                 first = first or (count + 1, str(row.cells[0]), row.section)
-    advice = advice_on(*first) if first else advice_on(None, "", 0)
+    advice = advice_on(*first) if first else all_good(compared, count)
     if not options.prefix:  # the verdict is on calls
         advice = _judged(connection, place, advice)
     if options.advise:
         for suffix, text in ((".txt", advice_text(advice)), (".json", advice_json(advice))):
             with written(directory / f"{options.prefix}advisor{label}_{stamp}{suffix}") as stream:
                 stream.write(text.encode("utf-8", errors="replace"))
-    return Written(place.step, place.rank, path, count, bad, advice)
+    return Written(place.step, place.rank, path, count, bad, advice, compared)

@@ -81,6 +81,7 @@ def export_ranks(
         different: list[Trouble] = []
         not_finite: list[Trouble] = []
         beginnings = _beginnings(connection)
+        count = compared = 0
         for number, place in enumerate(places):
             began = None if beginnings is None else beginnings.get((place.step, place.rank))
             step = f"step{place.step}_" if several_steps else ""
@@ -90,6 +91,8 @@ def export_ranks(
             for order, row in enumerate(rows):
                 name = str(row.cells[0])
                 here = Trouble(place.step, place.rank, order, name)
+                count += 1
+                compared += row.is_compared
                 if row.is_bad and not has_different:
                     has_different = True
                     different.append(here)
@@ -107,7 +110,7 @@ def export_ranks(
         min(different, key=_earliest, default=None),
         min(not_finite, key=_made_first, default=None),
     )
-    result = RankTable(path, *first, _said(*first))
+    result = RankTable(path, *first, _said(*first, compared, count))
     with written_together(directory) as folder:
         write_sheets(folder / path.name, ["NPU Name", *heads], tables)
         with written(folder / f"ranks_{stamp}.json") as stream:
@@ -162,8 +165,11 @@ def _earliest(trouble: Trouble) -> tuple[int, int, int]:
     return trouble.step, trouble.order, trouble.rank
 
 
-def _said(different: Trouble | None, not_finite: Trouble | None) -> tuple[Fact, Fact]:
-    differs, is_not_finite = fact("table.none_differs"), fact("table.none_not_finite")
+def _said(
+    different: Trouble | None, not_finite: Trouble | None, compared: int, rows: int
+) -> tuple[Fact, Fact]:
+    differs = fact("table.none_differs", compared=compared, rows=rows)
+    is_not_finite = fact("table.none_not_finite")
     if different is not None:
         place = {"step": different.step, "rank": different.rank}
         differs = fact("table.first_differs", name=different.name, **place)

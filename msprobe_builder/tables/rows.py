@@ -50,6 +50,7 @@ class Row:
     cells: list[Cell]
     section: int
     is_bad: bool  # by the documented verdict
+    is_compared: bool = False  # both sides have something to compare
     largest: float | None = None  # |Max diff| or MaxAbsErr
     relative: float | None = None  # MaxRelativeErr of statistics, a fraction
     cosine: float | None = None
@@ -223,6 +224,7 @@ def _checksums(row: Row, pair: ParameterRow, consistent: str) -> None:
         sums.append(found)
     is_pair = pair.npu is not None and pair.bench is not None
     row.is_bad = is_pair and sums[0] != sums[1]
+    row.is_compared = is_pair and UNKNOWN not in sums
     verdict = UNKNOWN if not is_pair else DIFFERENT if row.is_bad else PASS
     row.cells += (*sums, consistent, verdict)
 
@@ -236,6 +238,7 @@ def _differences(row: Row, npu: _Look, bench: _Look, message: str) -> Compared:
     if left is None or right is None:
         is_alone = npu is _NOBODY or bench is _NOBODY
         return _NO_DIFFERENCES, UNKNOWN if is_alone else "", message
+    row.is_compared = any(None not in pair for pair in zip(left, right, strict=True))
     if npu is bench and npu.cells is left:
         row.largest = row.relative = 0.0
         return _EQUAL, "", message  # as many are
@@ -294,6 +297,7 @@ def _data(row: Row, pair: ParameterRow, message: str) -> Compared:
     elif "-1" in files and not message:
         message = tell(fact("table.no_file"))
     row.is_bad = verdict == "No"
+    row.is_compared = any(isinstance(metric, float) for metric in metrics)
     row.cosine, row.largest, row.ratio = (_finite(metrics[place]) for place in (0, 2, 4))
     return metrics, verdict, message
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,8 @@ from numpy.typing import NDArray
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.limits import HIGHEST_NUMBER, LARGEST_JSON
 from msprobe_builder.base.texts import storable
-from msprobe_builder.files.regular import open_regular, opened_table, read_part
+from msprobe_builder.files.parquet import parquet_rows
+from msprobe_builder.files.regular import opened_table, read_part
 from msprobe_builder.trend.reference_monitor import ROUNDING, rank_of, reference_rows
 
 # In the order in which a step comes by them.
@@ -109,7 +109,11 @@ def read_rank(directory: Path) -> RankValues:
     if not files:
         parts.append(_columns(directory, reference_rows(directory), targets))
     for number, (first, path) in enumerate(files):
-        rows = _parquet(path) if path.suffix == ".parquet" else _csv(path)
+        rows = (
+            parquet_rows(path, _COLUMNS, "record of a monitor")
+            if path.suffix == ".parquet"
+            else _csv(path)
+        )
         step, target, values, count = _columns(path, rows, targets)
         ends = [
             later for later, other in files[number + 1 :] if other.suffix == path.suffix
@@ -177,19 +181,6 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise BuildError(f"Cannot read {path}: {error.strerror}.") from error
-
-
-def _parquet(path: Path) -> Iterator[Sequence[Any]]:
-    try:
-        import pyarrow.parquet  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise BuildError(f"{path} needs pyarrow; install msprobe-graph[tables].") from error
-    try:
-        os.close(open_regular(path))
-        table = pyarrow.parquet.read_table(path, columns=list(_COLUMNS))
-    except (OSError, ValueError, KeyError) as error:
-        raise BuildError(f"{path} is damaged: it is no record of a monitor.") from error
-    yield from zip(*(table.column(name).to_pylist() for name in _COLUMNS), strict=True)
 
 
 def _columns(

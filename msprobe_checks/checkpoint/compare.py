@@ -65,17 +65,31 @@ class Comparison:
     kinds: tuple[str, str]
     parameters: tuple[Similarity, ...]
     notes: tuple[Fact, ...]
+    unread: tuple[str, ...] = ()  # what cannot be compared, on either side
 
 
 def compare(first: Checkpoint, second: Checkpoint) -> Comparison:
     """Compare every parameter that both have, by name or by the names that their families give."""
     notes = [*first.notes, *second.notes]
+    unread = [
+        plain_name(name)
+        for side in (first, second)
+        for name, one in side.parameters.items()
+        if one.is_unread
+    ]
+    first, second = (_without(side, frozenset(unread)) for side in (first, second))
     a, b = _named_alike(first, second, notes)
     a, b = _untied(a, b, notes), _untied(b, a, notes)
     found = [_similarity(name, a.get(name), one) for name, one in b.items()]
     found = _with_exchanged(found, a, b)
     found += [_similarity(name, one, None) for name, one in a.items() if name not in b]
-    return Comparison((first.kind, second.kind), tuple(found), tuple(notes))
+    left_out = tuple(dict.fromkeys(unread))
+    return Comparison((first.kind, second.kind), tuple(found), tuple(notes), left_out)
+
+
+def _without(side: Checkpoint, names: frozenset[str]) -> Checkpoint:
+    kept = {name: one for name, one in side.parameters.items() if plain_name(name) not in names}
+    return replace(side, parameters=kept)
 
 
 def _with_exchanged(

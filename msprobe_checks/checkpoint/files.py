@@ -13,7 +13,7 @@ from msprobe_builder.base.limits import DEEPEST_MAPPING, MOST_REPEATED, MOST_VAL
 from msprobe_builder.files.saved import load_saved
 from msprobe_builder.files.tensors import opened_safetensors
 from msprobe_builder.metrics.tensor_file import require_torch
-from msprobe_checks.checkpoint.parameter import Parameter, of_tensor
+from msprobe_checks.checkpoint.parameter import UNREAD, Parameter, of_tensor
 
 if TYPE_CHECKING:
     import torch
@@ -67,7 +67,9 @@ def read_torch(path: Path) -> dict[str, Parameter]:
 
 
 def tensors(content: object) -> Iterator[tuple[str, Parameter]]:
-    """All dense tensors in nested mappings and lists, by their dotted names.
+    """All tensors in nested mappings and lists, by their dotted names.
+
+    What is not dense, or has no numbers, is UNREAD.
 
     BuildError where they are nested too deep or name each other without end.
     """
@@ -85,9 +87,12 @@ def _tensors(
             "themselves; save the model's state_dict() alone."
         )
     if isinstance(content, torch.Tensor):
-        content = content.detach()
-        if content.layout is torch.strided and not content.is_quantized and not content.is_meta:
-            yield prefix or "tensor", _stored(prefix or "tensor", content)
+        content, name = content.detach(), prefix or "tensor"
+        is_plain = content.layout is torch.strided and not content.is_nested
+        if is_plain and not content.is_quantized and not content.is_meta:
+            yield name, _stored(name, content)
+        else:
+            yield name, UNREAD
     elif isinstance(content, Mapping | list | tuple):
         if depth >= DEEPEST_MAPPING:
             raise BuildError(

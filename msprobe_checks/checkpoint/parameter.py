@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from msprobe_builder.base.errors import BuildError
 from msprobe_builder.facts.fact import Fact
 
 if TYPE_CHECKING:
@@ -25,6 +26,14 @@ class Parameter:
     dtype: str  # as torch names it, without ``torch.``
     load: Callable[[], torch.Tensor]
     is_bits: bool = False  # of a type that torch computes nothing with: its bytes are loaded
+    is_unread: bool = False  # sparse, quantized, nested or without numbers
+
+
+def _unread() -> torch.Tensor:
+    raise BuildError("A part of a parameter is sparse, quantized, nested or has no numbers.")
+
+
+UNREAD = Parameter((), "", _unread, is_unread=True)
 
 
 @dataclass(frozen=True)

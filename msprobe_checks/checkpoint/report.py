@@ -69,18 +69,28 @@ def summary_lines(comparison: Comparison) -> list[str]:
     both = [one for one in comparison.parameters if not one.is_one_sided]
     wrong = [one for one in both if not one.is_rounding]
     alone_count = len(comparison.parameters) - len(both)
-    lines.append(line(fact("label.verdict"), _verdict(both, wrong, alone_count)))
+    if comparison.unread and wrong:
+        lines.append(line(fact("label.note"), _unread(comparison)))
+    lines.append(line(fact("label.verdict"), _verdict(comparison, both, wrong, alone_count)))
     return lines + [line("", _named(one)) for one in wrong[1:_SHOWN]]
 
 
-def _verdict(both: list[Similarity], wrong: list[Similarity], alone: int) -> Fact:
+def _unread(comparison: Comparison) -> Fact:
+    names = first_few([_shown(name) for name in comparison.unread])
+    return fact("checkpoint.but_unread", count=len(comparison.unread), names=names)
+
+
+def _verdict(
+    comparison: Comparison, both: list[Similarity], wrong: list[Similarity], alone: int
+) -> Fact:
     """Of ``both`` parameters that both checkpoints have, and ``alone`` that one has."""
     if not both:
         return fact("checkpoint.nothing_in_common")
     if wrong:
         first = _named(wrong[0])
         return fact("checkpoint.differ", differing=len(wrong), count=len(both), first=first)
-    but = [fact("checkpoint.but_alone", count=alone)] if alone else []
+    but = [_unread(comparison)] if comparison.unread else []
+    but += [fact("checkpoint.but_alone", count=alone)] if alone else []
     nans = [one for one in both if one.not_numbers]
     if nans:
         elements = sum(one.not_numbers for one in nans)

@@ -57,6 +57,7 @@ class RankPair:
     only_second: tuple[tuple[str, str], ...]
     # Rows of another number of values, which are not compared: step, target and how many times.
     resized: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+    alone: int  # rows of steps or targets that the other run does not have
 
     @property
     def is_bad(self) -> NDArray[np.bool_]:
@@ -107,8 +108,11 @@ def compare_monitors(first: Path, second: Path, tolerance: float = TOLERANCE) ->
     if unmatched:
         notes.append(fact("monitor.one_has_rank", ranks=unmatched[:8]))
     read = [(rank, read_rank(a[rank]), read_rank(b[rank])) for rank in both]
-    pairs = [_pair(*one) for one in read if all(len(values.step) for values in one[1:])]
-    pairs = [pair for pair in pairs if len(pair.step)]
+    held = [one for one in read if all(len(values.step) for values in one[1:])]
+    pairs = [pair for pair in (_pair(*one) for one in held) if len(pair.step)]
+    empty = sorted({rank for rank, *_ in read} - {pair.rank for pair in pairs})
+    if empty:
+        notes.append(fact("monitor.nothing_common", ranks=empty[:8]))
     if not pairs:
         raise UsageError(f"{first} and {second} have no step and name in common.")
     resized = sum(len(pair.resized[0]) for pair in pairs)
@@ -183,6 +187,7 @@ def _pair(rank: int, a: RankValues, b: RankValues) -> RankPair:
         tuple(one for one in a.targets if one not in set(b.targets)),
         tuple(one for one in b.targets if one not in known),
         (a.step[others], a.target[others], times),
+        len(a.step) + len(b.step) - 2 * int(same.sum()),
     )
 
 

@@ -109,8 +109,14 @@ def verdict_fact(comparison: MonitorComparison) -> Fact:
 
 
 def _but(comparison: MonitorComparison, missing: Fact | None) -> Fact | None:
-    """What is not said by an agreement: gradients that one run lacks, NaN in both runs."""
+    """What is not said by an agreement: what one run lacks, NaN in both runs."""
     clauses = [] if missing is None else [missing]
+    alone = sum(pair.alone for pair in comparison.ranks)
+    if alone:
+        clauses.append(fact("monitor.in_one_run", count=alone))
+    resized = sum(len(pair.resized[0]) for pair in comparison.ranks)
+    if resized:
+        clauses.append(fact("monitor.sizes_differ", count=resized))
     both = [
         (int(pair.step[row]), pair.departure(int(row)))
         for pair in comparison.ranks

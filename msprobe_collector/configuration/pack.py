@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msprobe_builder.base.publish import temporary_name
+from msprobe_builder.base.publish import replaced
 from msprobe_builder.configuration.secrets import allowed_variables
 from msprobe_checks.configuration.collect import installed_packages, options_in, write_pack
 from msprobe_collector.errors import CollectorError
@@ -78,9 +78,8 @@ class Pack:
         variables = allowed_variables(os.environ)
         write_pack(stream, variables, installed_packages(), self._options, self.more.items())
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(temporary_name(path.name))
-        temporary.write_bytes(stream.getvalue())
-        temporary.replace(path)
+        with replaced(path) as file:
+            file.write(stream.getvalue())
 
     def _described(self, value: Any, depth: int) -> Any:
         """Tensors by their statistics in the lists and mappings they came in; others as text."""

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from msprobe_builder.base.publish import replaced
 from msprobe_checks.gradients.file_names import plain_name
 from msprobe_collector.config.settings import Config
 from msprobe_collector.errors import CollectorError
@@ -116,7 +117,9 @@ class GradientProbe:
         if self._settings.with_signs:
             directory.mkdir(mode=0o750, parents=True, exist_ok=True)
             suffix = "" if self._settings.sign_format == "bool" else ".bits"
-            np.save(directory / f"{plain}{suffix}.npy", signs(gradient, self._settings.sign_format))
+            with replaced(directory / f"{plain}{suffix}.npy") as stream:
+                np.save(stream, signs(gradient, self._settings.sign_format))
         if self._settings.sketch:
             directory.mkdir(mode=0o750, parents=True, exist_ok=True)
-            np.save(directory / f"{plain}.sketch.npy", sketch(gradient, self._settings.sketch))
+            with replaced(directory / f"{plain}.sketch.npy") as stream:
+                np.save(stream, sketch(gradient, self._settings.sketch))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.publish import replaced
 from msprobe_collector.write.tensor_store import TensorStore
 
 
@@ -34,7 +35,8 @@ class ArrayFiles:
         if not self.one_file:
             self.directory.mkdir(mode=0o750, parents=True, exist_ok=True)
             file = self.directory / name
-            np.save(file, array, allow_pickle=False)
+            with replaced(file) as stream:
+                np.save(stream, array, allow_pickle=False)
             file.chmod(0o640)
             return name
         if self._store is None:

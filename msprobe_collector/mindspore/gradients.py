@@ -13,6 +13,7 @@ from mindspore import nn
 from mindspore.communication import GlobalComm, get_rank
 from numpy.typing import NDArray
 
+from msprobe_builder.base.publish import replaced
 from msprobe_checks.gradients.file_names import plain_name
 from msprobe_collector.config.gradients import GradientSettings
 from msprobe_collector.config.settings import Config
@@ -86,10 +87,12 @@ class GradientProbe:
         folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         positive = array > 0
         if self._settings.sign_format == "bool":
-            np.save(folder / f"{plain_name(name)}.npy", positive)
+            with replaced(folder / f"{plain_name(name)}.npy") as stream:
+                np.save(stream, positive)
             return
         both = [np.packbits(one.reshape(-1)) for one in (positive, array < 0)]
-        np.save(folder / f"{plain_name(name)}.bits.npy", np.stack(both))
+        with replaced(folder / f"{plain_name(name)}.bits.npy") as stream:
+            np.save(stream, np.stack(both))
 
 
 def row(name: str, array: NDArray[Any], settings: GradientSettings) -> list[Any]:

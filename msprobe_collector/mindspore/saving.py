@@ -16,6 +16,7 @@ import mindspore
 import numpy as np
 from mindspore.communication import GlobalComm, get_rank
 
+from msprobe_builder.base.publish import replaced
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.mindspore.arrays import host_array, widened
 from msprobe_collector.report import speak_up
@@ -107,7 +108,8 @@ def _write(save_dir: Path, name: str, tensor: Any) -> None:
     number = _counted.uses.get(stem, 0)
     _counted.uses[stem] = number + 1
     file = stem.with_name(f"{stem.name}_{number}.npy")
-    np.save(file, widened(array), allow_pickle=False)
+    with replaced(file) as stream:
+        np.save(stream, widened(array), allow_pickle=False)
     file.chmod(0o640)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from msprobe_builder.base.publish import remove_left_overs, temporary_name
+from msprobe_builder.base.publish import remove_left_overs, replaced
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.monitor.alerts import Alert
 from msprobe_collector.monitor.row import STATISTICS, Row
@@ -108,9 +108,8 @@ class _Parquet:
         path = self._directory / f"values_step{self._steps[0][0]}.parquet"
         self._steps = []
         columns = dict(zip(COLUMNS, map(list, zip(*lines, strict=True)), strict=True))
-        temporary = path.with_name(temporary_name(path.name))
-        self._pyarrow.parquet.write_table(self._pyarrow.table(columns), temporary)
-        temporary.replace(path)
+        with replaced(path) as stream:
+            self._pyarrow.parquet.write_table(self._pyarrow.table(columns), stream)
 
     def close(self) -> None:
         if self._steps:

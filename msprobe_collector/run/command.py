@@ -178,8 +178,11 @@ def _watched(notes: Sequence[Note], request: Request) -> Iterator[str]:
     if any(note.watched for note in notes):
         folder = Path(request.config["dump_path"])
         yield f"The calls that differ are saved: {folder.with_name(f'{folder.name}_differs')}"
+    elif compared:
+        calls = f"{compared:,} {_plural('call', compared)}"
+        yield f"None of {calls} differs from {dump} by more than rounding{unknown}."
     else:
-        yield f"None of {compared:,} calls differs from {dump} by more than rounding{unknown}."
+        yield f"Cannot tell whether anything differs: no call was compared with {dump}{unknown}."
 
 
 def _plural(word: str, count: int) -> str:

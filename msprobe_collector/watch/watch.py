@@ -26,6 +26,7 @@ from msprobe_collector.errors import CollectorError
 from msprobe_collector.record.calls import Call
 from msprobe_collector.record.stack import NO_STACK
 from msprobe_collector.record.statistics import local_part
+from msprobe_collector.signals import pass_on_if_of_signal
 from msprobe_collector.watch.differing import Difference, Pair, differences
 from msprobe_collector.watch.reference import Keys, Reference, folder_of, shown_in
 from msprobe_collector.write.records import Leaf
@@ -65,8 +66,9 @@ class Watch:
         try:
             folder = folder_of(self._dump, directory.parent.name, directory.name)
             self._reference = Reference(folder)
-        except (OSError, ValueError, KeyError, BuildError, CollectorError) as error:
-            _log.warning("%s is not watched: %s", directory.parent.name, error)
+        except Exception as error:  # the other dump may hold anything, the training goes on
+            pass_on_if_of_signal(error)
+            self._give_up(error)
 
     def _clear(self) -> None:
         self._keys = Keys()
@@ -140,6 +142,24 @@ class Watch:
     def compare(self, lines: Callable[[int], list[str]]) -> None:
         """Compare what came since the last time; ``lines`` gives the text of a stack."""
         waiting, self._waiting = self._waiting, []
+        try:
+            self._compare(waiting, lines)
+        except Exception as error:
+            pass_on_if_of_signal(error)
+            self.missing += len(waiting)
+            self._give_up(error)
+        self._held.clear()
+        self._holders.clear()
+        self._held_bytes = 0
+
+    def _give_up(self, error: Exception) -> None:
+        said = error if isinstance(error, BuildError | CollectorError) else repr(error)[:200]
+        _log.warning("%s is not watched: %s", self._directory.parent.name, said)
+        self._reference = None
+
+    def _compare(
+        self, waiting: list[tuple[str, Mapping[str, Any]]], lines: Callable[[int], list[str]]
+    ) -> None:
         reference = self._reference
         if reference is not None and waiting:
             calls: list[tuple[str, list[Pair]]] = []
@@ -151,16 +171,13 @@ class Watch:
                 else:
                     calls.append((name, pairs))
                     records.append(record)
-            self.compared += len(calls)
             rows = np.concatenate(self._rows) if self._rows else np.empty(0, ROW)
             self._rows = [rows]
             found = differences(calls, rows, reference)
             for (name, _), record, difference in zip(calls, records, found, strict=True):
                 if difference is not None:
                     self._tell(name, record, difference, lines)
-        self._held.clear()
-        self._holders.clear()
-        self._held_bytes = 0
+            self.compared += len(calls)
 
     def _pairs(
         self, name: str, record: Mapping[str, Any], reference: Reference

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from msprobe_builder.base.publish import replaced
 from msprobe_collector.unseen import unseen
 from msprobe_collector.write.host_bytes import host_bytes
 from msprobe_collector.write.tensor_store import TensorStore
@@ -135,12 +136,9 @@ def _write(tensor: torch.Tensor, path: Path, store: TensorStore | None) -> None:
         _store(store, path.name, tensor)
         return
     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-    try:
-        torch.save(tensor, path)
-        path.chmod(0o640)
-    except Exception:
-        path.unlink(missing_ok=True)  # half of a file is worse than none
-        raise
+    with replaced(path) as stream:  # half of a file is worse than none
+        torch.save(tensor, stream)
+    path.chmod(0o640)
 
 
 def _store(store: TensorStore, name: str, tensor: torch.Tensor) -> None:

@@ -199,12 +199,13 @@ def _value(item: Any, place: str, tensor: Callable[[dict[str, Any], str], Tensor
         value, (int, float, bool, str)
     ):
         return complex(value) if kind == "complex" else value
-    if kind == "torch.dtype" and value in _DTYPES:
+    if kind == "torch.dtype" and isinstance(value, str) and value in _DTYPES:
         return _DTYPES[value]
     if kind == "torch.device":
         return torch.device("cpu")
     if kind == "torch.memory_format":
-        return getattr(torch, str(item.get("format")), torch.preserve_format)
+        found = getattr(torch, str(item.get("format")), None)
+        return found if isinstance(found, torch.memory_format) else torch.preserve_format
     if kind == "torch.Size" and isinstance(value, list) and all(isinstance(n, int) for n in value):
         return torch.Size(value)
     if kind == "slice" and isinstance(value, list) and len(value) == 3:

@@ -27,6 +27,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from copy import deepcopy
 from datetime import datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -86,7 +87,7 @@ def change_value(content: Any, rng: random.Random) -> None:
     other, other_key = rng.choice(places)
     match rng.randrange(5):
         case 0 | 1:
-            of[key] = rng.choice(ODD)
+            of[key] = deepcopy(rng.choice(ODD))
         case 2:
             del of[key]
         case 3 if isinstance(of, dict):

@@ -22,7 +22,9 @@ def main() -> None:
     import atheris
 
     name = sys.argv[1]
-    with atheris.instrument_imports(include=["msprobe_builder", "msprobe_checks"]):
+    with atheris.instrument_imports(
+        include=["msprobe_builder", "msprobe_checks", "msprobe_bisect"]
+    ):
         from tests.fuzz.targets import TARGETS, run
     if name not in TARGETS:
         sys.exit(f"There is no target {name}; choose of {', '.join(TARGETS)}.")

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from msprobe_bisect.journal import open_journal
+from msprobe_bisect.traces import parting
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.configuration.compare import compare_packs
@@ -24,6 +26,7 @@ from msprobe_builder.match.rules import read_rules
 from msprobe_builder.metrics.tensor_file import TensorFileError, open_tensor
 from msprobe_builder.pipeline.config import read_config
 from msprobe_builder.sketch.file import read_sketches
+from msprobe_builder.trend.monitor import read_rank
 from msprobe_checks.checkpoint.compare import compare
 from msprobe_checks.checkpoint.locate import read_checkpoint
 from msprobe_checks.checkpoint.report import summary_lines
@@ -170,12 +173,33 @@ def trend(content: bytes, folder: Path) -> None:
         read_axes(connection)
 
 
+def table(content: bytes, folder: Path) -> None:
+    """The values of a monitor as Parquet."""
+    (folder / "values_step0.parquet").write_bytes(content)
+    read_rank(folder)
+
+
+def trace(content: bytes, folder: Path) -> None:
+    """A line for each step, compared with itself and with a whole one."""
+    for name, lines in (("own", content), ("other", content + b"\n" + content)):
+        (folder / name).mkdir()
+        (folder / name / "trace.jsonl").write_bytes(lines)
+    for one, other in (("own", "own"), ("own", "other")):
+        parting(folder / one, folder / other)
+
+
+def search(content: bytes, folder: Path) -> None:
+    """The state of a search."""
+    (folder / "bisect.json").write_bytes(content)
+    open_journal(folder, None)
+
+
 TARGETS: dict[str, Target] = {
     one.__name__: one
     for one in (
         *(dump, construct, stack, config, mapping, matches, database, reference, settings),
         *(checkpoint, distributed, safetensors, tensor, gradients, monitor, flow, sketches),
-        *(call, trend),
+        *(call, trend, table, trace, search),
     )
 }
 

@@ -50,6 +50,32 @@ def number(value: Any) -> dict[str, Any]:
 TENSOR = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [4], "Max": 1.0, "Min": 0.0}
 
 
+@pytest.mark.parametrize(
+    "argument",
+    [
+        {"type": "torch.memory_format", "format": "load"},
+        {"type": "torch.memory_format", "format": []},
+        {"type": "torch.dtype", "value": []},
+        {"type": "torch.dtype", "value": {}},
+        {"type": "slice", "value": [1, "x", []]},
+        {"type": "torch.Size", "value": [10**400]},
+        {"type": "complex", "value": "no number"},
+        {"type": ["torch.Tensor"], "shape": [2]},
+    ],
+)
+def test_odd_arguments_are_said_by_every_command(
+    argument: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump = dump_of(tmp_path / "dump", "Torch.clone.0", [TENSOR, argument])
+    out = str(tmp_path / "out")
+    script = ["script", str(dump), "--call", "Torch.clone.0", "-o", f"{out}/x.py"]
+    for command in (["check", str(dump), "-o", out], ["perturb", str(dump)], script):
+        assert main(command) in (0, 1)
+        said = capsys.readouterr()
+        assert said.err.count("\n") <= 1
+        assert "load at 0x" not in said.out
+
+
 @pytest.mark.parametrize("command", ["check", "perturb"])
 @pytest.mark.parametrize(
     ("name", "arguments"),

@@ -27,6 +27,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.command.main import main
 from msprobe_builder.dump.flow_file import read_flow
 from msprobe_builder.dump.read import read_dump
+from msprobe_builder.files.text_files import parse_appended
 from msprobe_builder.graph.tree import build_tree
 from msprobe_builder.metrics.tensor_file import open_tensor
 from msprobe_builder.trend.monitor import read_rank
@@ -162,7 +163,8 @@ def test_a_killed_command_leaves_a_whole_file_or_none(
             shutil.copy(inputs / "one.vis.db", folder / "out" / "more.vis.db")
 
     def found() -> list[Path]:
-        return [one for one in (folder / "out").rglob(pattern) if not one.name.startswith(".")]
+        files = (folder / "out").rglob(pattern)
+        return [one for one in files if not any(part.startswith(".") for part in one.parts)]
 
     def run(moment: int, deadly: int = 0) -> bytes:
         return kill_after(programs.run_and_tell, (words.split(), folder, deadly), moment)
@@ -226,15 +228,17 @@ def check_recorded(folder: Path) -> None:
     """Everything that has a name of its own is read by those who read it."""
     texts = Texts()
     for path in folder.rglob("dump.json"):
-        data = json.loads(path.read_text())["data"]
+        data = parse_appended(path.read_bytes())[0]["data"]
         if not data:
             continue  # nothing was written yet
         dump = read_dump(path.parent, texts)
         assert dump.records.keys() == data.keys()
         build_tree(dump)
         read_flow(path.parent / "flow.bin", list(dump.records))
-        for name in named_tensors(data):
-            open_tensor(path.parent / "dump_tensor_data", name)
+        for name in named_tensors(data):  # of files of their own the last may be missing
+            folder = path.parent / "dump_tensor_data"
+            if (folder / "index.json").exists() or (folder / name).exists():
+                open_tensor(folder, name)
     for path in folder.rglob("rank*"):
         if path.parent.name == "monitor":
             read_rank(path)

@@ -56,7 +56,7 @@ def test_what_is_said_in_a_table_is_in_the_language_spoken(
     command = ["table", str(build_database(*sides)), "-o", str(tmp_path), "--format", "csv", "-hl"]
     assert main([*command, "--language", "zh"]) == 0
     [sheet] = tmp_path.glob("compare_result_*.csv")
-    said = f"{sheet}：2 行，1 行未通过，首个为 {name}.output.0"
+    said = f"{sheet}：2 行，比较了 2 行，1 行未通过，首个为 {name}.output.0"
     assert capsys.readouterr().out.splitlines()[-1] == said
     rows = sheet.read_text("utf-8")
     assert "有一项统计量相差一半以上：请检查这次调用。最大值相差 50 % 以上。" in rows

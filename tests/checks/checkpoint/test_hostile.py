@@ -81,7 +81,7 @@ def test_what_has_no_end_is_refused(make: Callable[[], object], tmp_path: Path) 
     begun = time.monotonic()
     with pytest.raises(BuildError, match=r"save (the model's|it again)"):
         read_checkpoint(file)
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 60  # of a busy machine
 
 
 @pytest.mark.parametrize("is_old", [False, True])
@@ -336,3 +336,25 @@ def test_infinity_and_nan_are_no_rounding(tmp_path: Path, value: float, other: f
         is_equal = value == other
         assert ("agree up to rounding" in said) == is_equal, said
         assert ("NaN or infinity" in said) != is_equal, said
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.eye(3).to_sparse(),
+        lambda: torch.eye(3).to_sparse_csr(),
+        lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8),
+        lambda: torch.empty(3, device="meta"),
+        lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_what_cannot_be_compared_is_said_beside_what_agrees(
+    make: Callable[[], torch.Tensor], tmp_path: Path
+) -> None:
+    one = read_checkpoint(saved(tmp_path, "a.pt", {"w": torch.ones(3), "odd": make()}))
+    other = read_checkpoint(saved(tmp_path, "b.pt", {"w": torch.ones(3), "odd": torch.ones(3)}))
+    for pair in ((one, one), (one, other), (other, one)):
+        said = summary_lines(compare(*pair))[-1]
+        assert "all 1 common parameters agree" in said
+        assert "1 is sparse, quantized, nested or without numbers and was not compared: odd" in said

@@ -71,7 +71,10 @@ def recorded(tmp_path: Path) -> Path:
 
 def test_it_agrees_with_the_same_training(tmp_path: Path, recorded: Path) -> None:
     comparison = compare_monitors(train(tmp_path / "run"), recorded)
-    assert verdict(comparison) == "the runs agree within 0.01 at steps 0 to 3 (322 rows)."
+    assert verdict(comparison) == (
+        "the runs agree within 0.01 at steps 0 to 3 (322 rows), "
+        "but 34 rows stand in one run only and were not compared."
+    )
     [pair] = comparison.ranks
     # Of the last step the reference has no state of the optimizer: it reads it before updates.
     parameters = len(list(Model().parameters()))
