@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.version import __version__
+from msprobe_builder.command.frame import add_language, language_spoken
+from msprobe_builder.facts.fact import fact, plain
+from msprobe_builder.facts.wording import ENGLISH, speaking, tell
 
 if TYPE_CHECKING:
     from msprobe_bisect.journal import Journal
@@ -44,7 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     options = parser().parse_args(arguments)
     try:
-        return _search(options)
+        with speaking(language_spoken(options)):
+            return _search(options)
     except UsageError as error:
         return _fail(str(error), EXIT_USAGE)
     except BuildError as error:
@@ -81,6 +85,7 @@ def parser() -> argparse.ArgumentParser:
     add("--continue", dest="going_on", metavar="DIR", type=Path, help="go on with a planned search")
     add("--npu-dump", metavar="DIR", type=Path, help="what the plan has recorded there")
     add("--bench-dump", metavar="DIR", type=Path, help="the same of the reference")
+    add_language(found)
     return found
 
 
@@ -134,13 +139,14 @@ def _search(options: argparse.Namespace) -> int:
         return EXIT_PLANNED
     result = {
         "conclusion": found.conclusion,
-        "sentence": found.sentence,
+        "sentence": tell(found.told, ENGLISH),
+        "facts": plain(found.told),
         "step": found.step,
         "culprit": found.culprit,
         "cause": found.cause,
         "proof": None if found.proven is None else found.proven.proof.value,
         "database": None if found.database is None else found.database.name,
-        "remarks": list(found.remarks),
+        "remarks": [tell(one, ENGLISH) for one in found.remarks],
     }
     (folder / "result.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
     if found.database is not None:
@@ -152,11 +158,11 @@ def _search(options: argparse.Namespace) -> int:
         path = folder / "reproduce.py"
         try:
             write_reproduction(found.proven, path)
-            _say(f"{path} shows it with torch alone.")
+            _say(tell(fact("bisect.reproduced", path=str(path))))
         except CannotRebuildError as error:
-            _say(f"There is no reproduction: {error}")
+            _say(tell(fact("bisect.no_reproduction", why=error.reason)))
     for remark in found.remarks:
-        print(remark)
+        print(tell(remark))
     print(f"{found.conclusion}: {found.sentence}")
     return {"clean": EXIT_OK, "fault": EXIT_FAULT}.get(found.conclusion, EXIT_UNDECIDED)
 

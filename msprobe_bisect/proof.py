@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.operators.table import operator_of
 from msprobe_operators.call.arguments import tensors
 from msprobe_operators.dump.calls import RecordedCall, recorded_calls
@@ -43,38 +44,23 @@ class Proven:
     name: str
     direction: str
     times: float = 0.0
-    why: str = ""
+    why: Fact | str = ""
     call: RecordedCall | None = None
     dump: Path | None = None  # of the side that is wrong
 
     @property
-    def sentence(self) -> str:
-        call = f"{self.name}.{self.direction}"
-        told = {
-            Proof.OPERATOR: (
-                f"Proven: {call} is wrong itself. With the inputs of the debug run it is off by"
-                f" {self.times:,.0f} times what rounding allows, by float64 on the CPU; with its"
-                " own inputs the reference's call is right."
-            ),
-            Proof.REFERENCE: (
-                f"Proven: {call} is wrong in the reference, by {self.times:,.0f} times what"
-                " rounding allows; the debug run's call is right."
-            ),
-            Proof.BOTH: (
-                f"{call} is wrong in both runs, by {self.times:,.0f} times what rounding allows."
-            ),
-            Proof.ARGUMENT: (
-                f"Proven: {call} is called otherwise. It is right for what each run gives it;"
-                f" {self.why}."
-            ),
-            Proof.GIVEN: (
-                f"Proven: {call} is given something else. It is right for what each run gives it;"
-                f" {self.why}."
-            ),
-            Proof.ROUNDING: f"{call} is right in both runs; what differs is rounding.",
-            Proof.NONE: f"No experiment was made with {call}: {self.why}",
-        }
-        return told[self.proof]
+    def told(self) -> Fact:
+        """What it tells."""
+        call, times = f"{self.name}.{self.direction}", round(self.times)
+        return {
+            Proof.OPERATOR: fact("bisect.wrong_itself", call=call, times=times),
+            Proof.REFERENCE: fact("bisect.wrong_in_reference", call=call, times=times),
+            Proof.BOTH: fact("bisect.wrong_in_both", call=call, times=times),
+            Proof.ARGUMENT: fact("bisect.called_otherwise", call=call, why=self.why),
+            Proof.GIVEN: fact("bisect.given_otherwise", call=call, why=self.why),
+            Proof.ROUNDING: fact("bisect.right_in_both", call=call),
+            Proof.NONE: fact("bisect.no_experiment", call=call, why=self.why),
+        }[self.proof]
 
 
 def prove(names: tuple[str, str | None], direction: str, npu: Path, bench: Path) -> Proven:
@@ -85,16 +71,15 @@ def prove(names: tuple[str, str | None], direction: str, npu: Path, bench: Path)
     """
     name, other = names
     if other is None:
-        why = "the reference makes no call that it is compared with."
-        return Proven(Proof.NONE, name, direction, why=why)
+        return Proven(Proof.NONE, name, direction, why=fact("bisect.without_partner"))
     ours, theirs = _call(npu, name), _call(bench, other)
     if ours is None or theirs is None:
-        where = "the debug run" if ours is None else "the reference"
-        return Proven(Proof.NONE, name, direction, why=f"{where} has no record of it.")
+        side = fact("this_run" if ours is None else "the_reference")
+        return Proven(Proof.NONE, name, direction, why=fact("bisect.not_recorded", side=side))
     rows = [_row(call, direction, folder) for call, folder in ((ours, npu), (theirs, bench))]
     untested = next((row for row in rows if row.status == "not tested"), None)
     if untested is not None:
-        return Proven(Proof.NONE, name, direction, why=untested.sentence)
+        return Proven(Proof.NONE, name, direction, why=untested.said)
     wrong = [row.status == "failed" for row in rows]
     times = max(row.times for row in rows)
     if wrong[0]:
@@ -113,15 +98,15 @@ def _of_right_calls(
     try:
         given = [_given(call, folder) for call, folder in ((ours, npu), (theirs, bench))]
     except CannotRebuildError as error:
-        return Proven(Proof.NONE, name, direction, why=str(error))
+        return Proven(Proof.NONE, name, direction, why=error.reason)
     one, other = (_plain(each) for each in given)
     if one != other:
         return Proven(Proof.ARGUMENT, name, direction, why=_differing(one, other))
     pairs = list(zip(*(tensors((each.args, each.kwargs)) for each in given), strict=False))
     apart = [number for number, (left, right) in enumerate(pairs) if not _alike(left, right)]
     if apart:
-        numbers = ", ".join(map(str, apart))
-        return Proven(Proof.GIVEN, name, direction, why=f"operand {numbers} differs")
+        why = fact("bisect.operands", numbers=apart)
+        return Proven(Proof.GIVEN, name, direction, why=why)
     return Proven(Proof.ROUNDING, name, direction)
 
 
@@ -138,10 +123,7 @@ def _of_operators(
         and all(_alike(one, other, _MOST_ROUNDING) for one, other in pairs)
     ):
         return Proven(Proof.ROUNDING, name, direction)
-    why = (
-        f"the reference computes it by {theirs.name}, which takes other arguments;"
-        " each is right for what it is given."
-    )
+    why = fact("bisect.other_operator", name=theirs.name)
     return Proven(Proof.NONE, name, direction, why=why)
 
 
@@ -187,11 +169,12 @@ def _plain(given: Operands) -> list[Any]:
     return found
 
 
-def _differing(ours: list[Any], theirs: list[Any]) -> str:
+def _differing(ours: list[Any], theirs: list[Any]) -> Fact:
     for one, other in zip(ours, theirs, strict=False):
         if one != other:
-            return f"argument {one[0]} is {one[1]!r}, in the reference {other[1]!r}"
-    return f"it has {len(ours)} arguments, in the reference {len(theirs)}"
+            values = repr(one[1]), repr(other[1])
+            return fact("bisect.argument", name=one[0], debug=values[0], reference=values[1])
+    return fact("bisect.arguments", debug=len(ours), reference=len(theirs))
 
 
 def _alike(one: torch.Tensor, other: torch.Tensor, most: float = 1.0) -> bool:

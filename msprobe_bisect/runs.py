@@ -13,6 +13,8 @@ from typing import Any
 
 from msprobe_bisect.journal import Journal
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.wording import tell
 from msprobe_collector.run.command import run_recorded
 from msprobe_collector.run.options import Request, plan_of
 from msprobe_collector.run.settings import EXIT_STOPPED, Settings
@@ -33,7 +35,7 @@ class Stage:
     """What to record of both runs; ``config`` is that of the recorder, without its folder."""
 
     name: str
-    what: str  # in words
+    what: Fact
     config: Mapping[str, Any]
     trace: bool = False
     size: int = 0  # bytes that it is expected to take of each run, 0 where nobody knows
@@ -105,7 +107,7 @@ class Runner:
         path.write_text(json.dumps(plan, indent=1), encoding="utf-8")
         self.journal.pending = stage.name
         self.journal.write()
-        lines = [f"Record {stage.what} on both machines, with a copy of {path}:"]
+        lines = [tell(fact("bisect.record", what=stage.what, plan=str(path)))]
         for side in SIDES:
             command = self.journal.commands[side]
             lines.append(f"  msprobe-run --plan plan.json -o {stage.name}_{side} -- {command}")
@@ -121,7 +123,18 @@ class Runner:
         folder.mkdir(exist_ok=True)
         last = max(stage.steps)
         command = self.journal.commands[side]
-        self.say(f"{stage.name}: {side}: {stage.what}, up to step {last}: {command}")
+        self.say(
+            tell(
+                fact(
+                    "bisect.runs",
+                    stage=stage.name,
+                    side=side,
+                    what=stage.what,
+                    step=last,
+                    command=command,
+                )
+            )
+        )
         began = time.monotonic()
         config = {**stage.config, "dump_path": str(dump.absolute())}
         settings = Settings(last_step=last, seed=self.seed, stop_after=True, trace=stage.trace)
@@ -135,11 +148,23 @@ class Runner:
         size = sum(one.stat().st_size for one in dump.rglob("*") if one.is_file())
         self.budget.written += size
         seconds = time.monotonic() - began
-        self.say(f"{stage.name}: {side}: {size / 1e6:.1f} MB in {seconds:.0f} s")
+        self.say(
+            tell(
+                fact(
+                    "bisect.ran",
+                    stage=stage.name,
+                    side=side,
+                    size=size / 1e6,
+                    seconds=round(seconds),
+                )
+            )
+        )
         if not size:
             raise BuildError(
                 f"{side}: {command} ended with status {status}, nothing is recorded; see {log}."
             )
         if status not in (0, EXIT_STOPPED):
-            self.say(f"{stage.name}: {side} ended with status {status}, see {log}")
+            self.say(
+                tell(fact("bisect.ended", stage=stage.name, side=side, status=status, log=str(log)))
+            )
         return dump

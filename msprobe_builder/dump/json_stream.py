@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.dump.alike import NAME, WrittenAlike
+from msprobe_builder.dump.examples import NAME, WrittenAlike
 from msprobe_builder.files.regular import is_packed, open_regular, version_of
 
 _WINDOW = 1 << 20

@@ -12,9 +12,9 @@ from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.limits import LARGEST_JSON
 from msprobe_builder.base.memory import without_garbage_collection
 from msprobe_builder.base.texts import Texts, storable
-from msprobe_builder.dump.alike import Written
 from msprobe_builder.dump.argument_gradients import ARGUMENT_GRADIENTS, by_argument
 from msprobe_builder.dump.construct import Construct, construct_path, read_construct
+from msprobe_builder.dump.examples import Written
 from msprobe_builder.dump.flow_file import RecordedFlow, flow_path, read_flow
 from msprobe_builder.dump.json_stream import DumpReader
 from msprobe_builder.dump.names import ROOT, parse_gradients

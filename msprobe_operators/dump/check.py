@@ -194,7 +194,7 @@ def _rows(
 def _reference(
     function: Function, given: Operands, wide: bool, into: list[Tensor] | None
 ) -> Outcome:
-    """The call on the CPU; halves that the CPU cannot compute are widened."""
+    """The call on the CPU; half precision that it cannot compute is widened."""
     try:
         return run_call(function, given.args, given.kwargs, device=_CPU, wide=wide, into=into)
     except RuntimeError as error:

@@ -70,6 +70,15 @@ def test_two_machines_are_told_what_to_run(capsys: pytest.CaptureFixture[str]) -
     assert "Proven: Functional.gelu.0.forward is wrong itself." in text
 
 
+@pytest.mark.usefixtures("here")
+def test_a_plan_is_told_in_chinese(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--npu", "train", "--bench", "train", "-o", "search", "--plan", "--language", "zh"]
+    assert planned(words) == 6
+    text = capsys.readouterr().out
+    assert text.startswith("请在两台机器上用 search/trace/plan.json 的副本采集每个 step 一行：")
+    assert "msprobe-run --plan plan.json -o trace_npu -- train" in text
+
+
 def planned(words: list[str]) -> int:
     return main([*words, "--steps", "1"])
 

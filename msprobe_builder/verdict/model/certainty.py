@@ -22,6 +22,8 @@ _BY_GRADIENTS: _Bands = ((0.0, 0.75), (100.0, 0.85))
 _UNSEEN = 0.85  # of an argument that differs where nothing that comes out does
 _BY_NUMBERS: _Bands = ((0.0, 0.1), (10.0, 0.3), (30.0, 0.82), (1000.0, 0.88))
 _UNSHOWN = 0.3  # of a call on one side alone of which nothing shows
+_MEETS = 0.3  # of what agrees again in all that is computed of it
+_DRAWN = 0.6  # of random numbers that are drawn otherwise
 _ROUNDING = 2.0
 _FURTHER = 0.3  # of what the clues before leave over
 
@@ -47,6 +49,10 @@ def _alone(clue: Clue) -> float:
         return _UNSEEN
     if clue.cause in ONE_SIDED and clue.row < 0:
         return _UNSHOWN
+    if clue.cause is Cause.RANDOM:
+        return _DRAWN
+    if clue.meets_again:
+        return _MEETS
     if clue.cause is Cause.ARGUMENT:
         bands = _BY_ARGUMENTS
     elif clue.cause is Cause.GRADIENT and clue.row >= 0:

@@ -25,6 +25,7 @@ Float = NDArray[np.float64]
 # From which score on a clue is worth a look: planted faults score above, runs without one below.
 THRESHOLD = 7.0
 ONE_SIDED = (Cause.MISSING, Cause.EXTRA)
+MANY = 0.3  # what whole numbers differ by if more of them do than stand next to a threshold
 CHOSE = 30.0  # whole numbers differ though nothing that went in does
 
 
@@ -32,7 +33,8 @@ CHOSE = 30.0  # whole numbers differ though nothing that went in does
 class Clue:
     """Something at a node of a side that is ``score`` times more than what is expected.
 
-    ``row`` of the npu table is where it shows, -1 nowhere.
+    ``row`` of the npu table is where it shows, -1 nowhere. ``meets_again``: all that is computed
+    of it agrees, as with another formula for the same.
     """
 
     score: float
@@ -42,6 +44,7 @@ class Clue:
     row: int
     error: float = 0.0
     expected: float = 0.0
+    meets_again: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class Evidence:
     noise: Float  # by node
     arguments: dict[int, list[Argument]]
     passed_over: Bool  # nodes whose gradient a neighbour is told with
+    idle_here: Bool  # nodes that hand on what they are given on one side alone
     requires_grad: Int  # rows that need a gradient on one side only
 
     @staticmethod
@@ -70,11 +74,21 @@ class Evidence:
         """With what only this needs."""
         idle = idle_calls(runs.npu)
         theirs = idle_calls(runs.bench)
-        either = idle | ((runs.partner >= 0) & theirs[runs.partner])
+        there = (runs.partner >= 0) & theirs[runs.partner]
+        either = idle | there
         twin = runs.npu.calls.twin
         over = runs.backward & (twin >= 0) & either[twin]
+        one_side = (runs.partner >= 0) & (idle != there)
         return Evidence(
-            runs, seen, does, expected, noise, arguments, np.asarray(over), requires_grad
+            runs,
+            seen,
+            does,
+            expected,
+            noise,
+            arguments,
+            np.asarray(over),
+            np.asarray(one_side),
+            requires_grad,
         )
 
 

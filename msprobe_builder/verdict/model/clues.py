@@ -15,10 +15,11 @@ from msprobe_builder.graph.calls import operations
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import THRESHOLD, Clue, Evidence
 from msprobe_builder.verdict.model.conduct import MOVES
+from msprobe_builder.verdict.model.converging import Ways
 from msprobe_builder.verdict.model.edges import maker_guessed, of_edges
 from msprobe_builder.verdict.model.exchanged import without_exchanged
 from msprobe_builder.verdict.model.lacking import calls_alone, cut_off, of_lacking
-from msprobe_builder.verdict.model.outputs import looked_behind, of_outputs
+from msprobe_builder.verdict.model.outputs import looked_behind, of_draws, of_outputs
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -30,6 +31,7 @@ def clues(evidence: Evidence) -> list[Clue]:
     """All clues, in no order."""
     return [
         *of_outputs(evidence),
+        *of_draws(evidence),
         *of_edges(evidence),
         *of_lacking(evidence.runs),
         *cut_off(evidence.runs, evidence.requires_grad),
@@ -42,6 +44,7 @@ _VANISHED = 50.0  # times smaller an error is behind the module in which it was
 _NUMBERS = (Cause.OUTPUT, Cause.EXTERNAL, Cause.BETWEEN)
 _GIVEN = (*_NUMBERS, Cause.MISSING, Cause.EXTRA, Cause.WIRING)
 _OFF = 30.0  # rounding units from which on a gradient is off by more than rounding
+_OFF_IN_HALF, _OF_NOISE = 8.0, 100.0  # the same of half precision, and times a run's noise
 _DOUBT = 30.0  # a score below which numbers alone are no more than a doubt
 _DWARFS = 30.0  # times more surprising, which no doubt before it explains
 _USED = 20.0  # times less than a tensor itself is what it is used as off
@@ -63,10 +66,12 @@ def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
     worst = np.full(len(runs.npu.tree), -1.0)
     times = np.where(np.isnan(seen.size[out]), np.inf, seen.size[out] / unit[out])
     np.maximum.at(worst, table.node[out], times)
+    _add_gradients(runs, seen.size / unit, worst)
     result = []
     dead = _results_agree(evidence, 1) and _nobody_keeps(evidence)
     no_gradient_is_off = _gradients_agree(evidence)
     habits = _habits(evidence, found)
+    ways = Ways(evidence)
     for one in found:
         if dead and one.cause is Cause.OUTPUT:
             continue
@@ -74,6 +79,9 @@ def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
             continue
         if one.cause in _GIVEN and _comes_to_the_same(evidence, one):
             continue
+        is_gross = one.row >= 0 and one.error > _VANISHED * _FELT * unit[one.row]
+        if one.cause in _GIVEN and one.score > THRESHOLD and is_gross and ways.meet_again(one):
+            one = replace(one, meets_again=True)
         if one.cause is Cause.GRADIENT and no_gradient_is_off:
             continue
         at = int(table.node[one.row]) if one.row >= 0 else one.node
@@ -82,9 +90,38 @@ def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
         if one.cause not in _OF_PROGRAM and is_inside and 0 <= worst[around] <= _FELT:
             units = one.error / unit[one.row]
             if calls.is_module[around] and units > _VANISHED * max(worst[around], 1.0):
-                continue
+                if not (runs.is_mixed and one.cause is Cause.WIRING):
+                    continue
+                one = replace(one, meets_again=True)  # half precision hides what comes of it
         result.append(one)
-    return result
+    end = calls.last_pass if _nothing_comes_of_it(evidence) else -1
+    return [
+        replace(one, meets_again=True)
+        if _goes_back(runs, one, ways) or (one.cause in _GIVEN and 0 <= _at(runs, one) <= end)
+        else one
+        for one in result
+    ]
+
+
+def _at(runs: Runs, clue: Clue) -> int:
+    return int(runs.npu.table.node[clue.row]) if clue.row >= 0 else -1
+
+
+def _goes_back(runs: Runs, clue: Clue, ways: Ways) -> bool:
+    """Whether a gradient goes back along a way that another formula has taken."""
+    if clue.side or clue.cause not in _GIVEN:
+        return False
+    return bool(runs.backward[clue.node]) and int(runs.npu.calls.twin[clue.node]) in ways.passed
+
+
+def _add_gradients(runs: Runs, times: Float, worst: Float) -> None:
+    """Count what a backward pass leaves in parameters among what its modules put out."""
+    rows = np.flatnonzero(runs.rows(Section.PARAMETERS_GRAD) & (times > _FELT))
+    for row in rows.tolist():
+        node = int(runs.npu.tree.parent[runs.npu.table.node[row]])
+        while node > 0 and worst[node] < times[row]:
+            worst[node] = times[row]
+            node = int(runs.npu.tree.parent[node])
 
 
 def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:
@@ -154,6 +191,25 @@ def _gradients_agree(evidence: Evidence) -> bool:
     return len(rows) >= _SEVERAL and bool((seen.size[rows] <= _OFF * unit[rows]).all())
 
 
+def _nothing_comes_of_it(evidence: Evidence) -> bool:
+    """Whether the loss and all gradients of parameters agree, as far as the run's noise goes."""
+    runs = evidence.runs
+    rows = runs.rows(Section.PARAMETERS_GRAD) & (evidence.seen.size >= 0)
+    several = np.count_nonzero(rows) >= _SEVERAL
+    return bool(several) and _no_gradient_tells(evidence) and _results_agree(evidence, 1)
+
+
+def _no_gradient_tells(evidence: Evidence) -> bool:
+    """Whether no gradient of a parameter is off by more than the run's noise."""
+    runs, seen = evidence.runs, evidence.seen
+    rows = np.flatnonzero(runs.rows(Section.PARAMETERS_GRAD) & (seen.size >= 0))
+    if runs.is_mixed:
+        level = _OFF_IN_HALF * runs.coarse[rows]
+    else:
+        level = np.fmax(_OFF * runs.fine[rows], _OF_NOISE * float(evidence.noise.max()))
+    return bool((seen.size[rows] <= level).all())
+
+
 def _results_agree(evidence: Evidence, outputs: int) -> bool:
     """Whether the last outputs of the forward pass agree, as where calls came in another order."""
     runs, seen = evidence.runs, evidence.seen
@@ -208,7 +264,9 @@ def ranked(evidence: Evidence, found: list[Clue]) -> list[Clue]:
     looked = [_explained(evidence, one) for one in first]
     several = _once(sorted(looked, key=place))
     credible = _credible_first(
-        without_exchanged(runs, several) if _results_agree(evidence, _LAST) else several
+        without_exchanged(runs, several, backward=_no_gradient_tells(evidence))
+        if _results_agree(evidence, _LAST)
+        else several
     )
     return _once([*credible, *(calls_alone(runs) if runs.is_mixed else [])])
 

@@ -5,15 +5,18 @@ e of an output is √(Σ(κᵢeᵢ)² + u²). Operators fall into few kinds of �
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part
 from msprobe_builder.operators.operator import Kind, Operator
 from msprobe_builder.verdict.differences.drawn import drawing_calls
+from msprobe_builder.verdict.model.observations import Observations
+from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -24,6 +27,7 @@ PLAIN, SUMS, PRODUCTS, REACH, MOVES = range(5)
 _GAIN = np.array([1.0, 1.5, 1.5, 3.0, 1.5])
 _MOVING = {Kind.SLICE, Kind.PICK, Kind.LOOKUP, Kind.FILTER, Kind.MASK}
 _SEVERAL = 3
+_DREW_ALIKE = 30.0  # rounding units up to which random numbers are the same
 _SIZED = {Kind.SHAPE, Kind.MAKE, Kind.EMPTY, Kind.FILL, Kind.REPEAT, Kind.DRAW, Kind.QUERY}
 _ALONG = {Kind.SCAN, Kind.REDUCTION}
 # By how much the slope of a function may change over the range of its input: the power of
@@ -51,6 +55,7 @@ class Conduct:
     composite: Bool  # made of several operators, so that rounding adds up unseen
     is_known: Bool  # an operator of the table, also of a module's class
     received: Bool  # of other ranks, whose tensors nobody knows here
+    draws: Bool  # random numbers
     free: Bool  # draws, or hands out memory as it was
 
 
@@ -65,6 +70,7 @@ def conduct_of(part: Part, texts: Texts, told: Bool) -> Conduct:
         return np.asarray(by_node([int(one) for one in answers]) == 1)
 
     kind = by_node([_kind(one) for one in operators])
+    draws = drawing_calls(part, texts)
     return Conduct(
         kind,
         _GAIN[kind],
@@ -81,8 +87,27 @@ def conduct_of(part: Part, texts: Texts, told: Bool) -> Conduct:
         where([_is_composite(one) for one in operators]),
         where([one.kind is not Kind.OTHER for one in operators]),
         where([one.kind is Kind.COLLECTIVE for one in operators]),
-        drawing_calls(part, texts) | where([one.kind is Kind.EMPTY for one in operators]),
+        draws,
+        draws | where([one.kind is Kind.EMPTY for one in operators]),
     )
+
+
+def with_draws_known(runs: Runs, seen: Observations, does: Conduct) -> Conduct:
+    """The same where calls that draw have put out the same: these drew the same numbers.
+
+    So their gradients can be compared, and what they put out when they run again.
+    """
+    table = runs.npu.table
+    rows = np.flatnonzero(runs.rows(Section.OUTPUT) & does.draws[table.node])
+    unit = runs.coarse if runs.is_mixed else runs.fine
+    other = np.isnan(seen.size[rows]) | (seen.size[rows] > _DREW_ALIKE * unit[rows])
+    differs = np.zeros(len(runs.npu.tree), dtype=bool)
+    differs[table.node[rows[other]]] = True
+    drew = np.zeros(len(runs.npu.tree), dtype=bool)
+    drew[table.node[rows]] = True
+    forward = np.where(runs.backward, runs.npu.calls.twin, np.arange(len(drew)))
+    alike = does.draws & (forward >= 0) & (drew & ~differs)[forward]
+    return replace(does, free=does.free & ~alike, draws=does.draws & ~alike)
 
 
 def _is_composite(operator: Operator) -> bool:

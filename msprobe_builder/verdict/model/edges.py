@@ -13,9 +13,10 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part
 from msprobe_builder.operators.operator import Kind, Operator
 from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.model.clue import CHOSE, Clue, Evidence
+from msprobe_builder.verdict.model.clue import CHOSE, MANY, Clue, Evidence
 from msprobe_builder.verdict.model.noise import spread_of_edges
 from msprobe_builder.verdict.model.observations import WORST, Observations, surprise
+from msprobe_builder.verdict.model.propagation import A_FLIP
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -57,7 +58,8 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
     score = surprise(seen, rows, told) * np.where(unknown, _UNKNOWN_MAKER, 1.0)
     score = np.fmax(score, _beyond_a_cast(runs, seen, rows, weight & (made < 0)))
     chosen = runs.discrete[rows]
-    score[chosen] = np.where((seen.differs[rows]) & ~(base > 0), CHOSE, 0.0)[chosen]
+    may_flip = (base > 0) & ((base * seen.elements[rows] > A_FLIP) | (seen.size[rows] < MANY))
+    score[chosen] = np.where(seen.differs[rows] & ~may_flip, CHOSE, 0.0)[chosen]
     for place in np.flatnonzero(score > 1).tolist():
         row, at = int(rows[place]), int(node[place])
         strength = float(score[place])
@@ -181,7 +183,7 @@ def _unused(runs: Runs, side: int) -> Int:
 
 def _level_before(evidence: Evidence, rows: Int) -> Float:
     """What the outputs before some rows are off by at most, of those that are near."""
-    runs, latent = evidence.runs, evidence.expected.latent
+    runs, seen, latent = evidence.runs, evidence.seen, evidence.expected.latent
     table = runs.npu.table
     outputs = np.flatnonzero(~np.isnan(evidence.expected.told) & ~np.isnan(latent))
     # What a module puts out is there once all that stands in it has run.
@@ -198,8 +200,18 @@ def _level_before(evidence: Evidence, rows: Int) -> Float:
             end = int(np.searchsorted(at, node))
             near = some[max(0, end - _BEFORE) : end]
             near = near[node - table.node[near] < _NEAR]
-            result[place] = min(float(latent[near].max(initial=0.0)), WORST)
+            worst = float(latent[near].max(initial=0.0))
+            if back:
+                worst *= _cancelling(runs, seen, near, int(rows[place]))
+            result[place] = min(worst, WORST)
     return result
+
+
+def _cancelling(runs: Runs, seen: Observations, near: Int, row: int) -> float:
+    """How many times shorter a sum of gradients is than what it may be a sum of."""
+    parts = near[runs.npu.table.shape_id[near] == runs.npu.table.shape_id[row]]
+    longest = float(np.nan_to_num(seen.norm[parts]).max(initial=0.0))
+    return max(1.0, longest / seen.norm[row] / _SMALL) if seen.norm[row] > 0 else 1.0
 
 
 def _of_parameter_gradients(evidence: Evidence) -> Iterable[Clue]:

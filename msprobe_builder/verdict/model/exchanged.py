@@ -18,13 +18,14 @@ _OF_GIVEN = (Cause.EXTERNAL, Cause.WIRING, Cause.BETWEEN)  # of what calls are g
 _MOST = 20_000  # rows of one operator and size that are looked at
 
 
-def without_exchanged(runs: Runs, found: list[Clue]) -> list[Clue]:
-    """Those that no other pairing of calls of one operator explains."""
+def without_exchanged(runs: Runs, found: list[Clue], *, backward: bool) -> list[Clue]:
+    """Those that no other pairing of calls of one operator explains; ``backward`` gradients too."""
     is_api = runs.npu.calls.is_api
     return [
         one
         for one in found
         if one.cause not in _OF_GIVEN
+        or (not backward and runs.backward[runs.npu.table.node[one.row]])
         or not is_api[runs.npu.table.node[one.row]]
         or not _is_exchanged(runs, one.row)
     ]

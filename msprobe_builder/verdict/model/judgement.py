@@ -12,14 +12,13 @@ from msprobe_builder.dump.task import Task
 from msprobe_builder.facts.fact import Facts, fact
 from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.result import Graph, PairResult
-from msprobe_builder.operators.operator import Kind as OperatorKind
 from msprobe_builder.verdict.differences.arguments import differing_arguments
 from msprobe_builder.verdict.differences.loss_scale import without_loss_scale
 from msprobe_builder.verdict.model.certainty import probabilities, strength
 from msprobe_builder.verdict.model.choices import behind_choices
 from msprobe_builder.verdict.model.clue import ONE_SIDED, Clue, Evidence
 from msprobe_builder.verdict.model.clues import clues, felt, ranked
-from msprobe_builder.verdict.model.conduct import conduct_of
+from msprobe_builder.verdict.model.conduct import conduct_of, with_draws_known
 from msprobe_builder.verdict.model.limits import would_have_shown
 from msprobe_builder.verdict.model.noise import noise_of, reduced_of
 from msprobe_builder.verdict.model.observations import observe
@@ -42,14 +41,14 @@ def applies(result: PairResult) -> bool:
     """Whether the model can judge: one program with statistics, on a rank of its own.
 
     Not yet: checksums, a second run of the reference, batches of other sizes (other numbers of
-    micro-steps it knows), and what ranks send each other or is merged from them.
+    micro-steps it knows), and what is merged from ranks.
     """
     if result.bench is None or result.comparisons is None or result.task is Task.STRUCTURE:
         return False
     sides = (result.npu, result.bench)
     if result.baseline is not None or any(one.provenance is not None for one in sides):
         return False
-    if any(one.table.md5 for one in sides) or not all(_is_of_calls(one) for one in sides):
+    if any(one.table.md5 for one in sides) or not all(_has_statistics(one) for one in sides):
         return False
     steps = [int(one.tree.micro_step.max(initial=0)) for one in sides]
     pairs = result.comparisons.pairs
@@ -60,15 +59,11 @@ def applies(result: PairResult) -> bool:
     return steps[0] != steps[1] or bool(others <= _OF_OTHER_SIZES * len(sizes[0]))
 
 
-def _is_of_calls(graph: Graph) -> bool:
-    """Whether a side has statistics, and no call that talks to other ranks."""
-    calls, table = graph.tree.calls, graph.table
-    if calls.are(lambda one: one.kind in _OTHERS).any():
-        return False
+def _has_statistics(graph: Graph) -> bool:
+    table = graph.table
     return bool((table.missing[table.is_tensor] & 3 == 0).any())
 
 
-_OTHERS = (OperatorKind.COLLECTIVE,)
 _OF_OTHER_SIZES = 0.1  # of the tensors, beyond which runs are given other data
 
 
@@ -88,6 +83,7 @@ def _judged(result: PairResult) -> Judgement:
     does = conduct_of(
         runs.npu, result.texts, calls.is_api if calls.is_api.any() else calls.is_module
     )
+    does = with_draws_known(runs, seen, does)
     noise = noise_of(runs, seen, does)
     added = np.fmax(noise[runs.backward.astype(np.int64)], reduced_of(runs, seen, does))
     expected = propagate(runs, seen, does, added, behind_choices(runs, seen, does))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operations
+from msprobe_builder.graph.floating import discrete_types, epsilons
 from msprobe_builder.graph.part import Part
 from msprobe_builder.operators.operator import Kind, Operator
 from msprobe_builder.verdict.differences.histories import is_cut_off
@@ -22,6 +23,7 @@ Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
+_NORM = 3
 _LACKING = 60.0  # a tensor on one side alone
 CUT = 100.0  # a call of one side alone behind which nothing needs a gradient any more
 _HABIT = 3  # calls of one operator
@@ -44,14 +46,35 @@ def of_lacking(runs: Runs) -> Iterable[Clue]:
     times = np.bincount(kind[lacking], minlength=int(kind.max(initial=0)) + 1)
     of_all = np.bincount(kind[nodes], minlength=len(times))
     needing, theirs = _needing(runs.npu), _needing(runs.bench)
+    inside = _casts_inside(runs)
     for node in lacking.tolist():
         ahead, other = int(calls.twin[node]), int(runs.bench.calls.twin[runs.partner[node]])
         if runs.backward[node] and min(ahead, other) >= 0 and needing[ahead] != theirs[other]:
             continue  # what needs no gradient gets none
+        if runs.backward[node] and ahead >= 0 and inside[ahead]:
+            continue  # a weight that was cast before gets its gradient where it was cast
         if times[kind[node]] >= _HABIT and 2 * times[kind[node]] > of_all[kind[node]]:
             continue
         cause = Cause.GRADIENT if runs.backward[node] else Cause.ARGUMENT
         yield Clue(_LACKING, 0, node, cause, -1)
+
+
+def _casts_inside(runs: Runs) -> Bool:
+    """Calls of either side that put out a coarser type than they are given, as autocast does."""
+    result = np.zeros(len(runs.npu.tree), dtype=bool)
+    for part, node in ((runs.npu, None), (runs.bench, runs.partner)):
+        table, unit = part.table, epsilons(part.table.dtype_id, runs.texts)
+        floats = table.is_tensor & ~discrete_types(runs.texts)[table.dtype_id]
+        least, most = np.full(len(part.tree), np.inf), np.zeros(len(part.tree))
+        given, made = (
+            np.flatnonzero(floats & (table.section == one))
+            for one in (Section.INPUT, Section.OUTPUT)
+        )
+        np.minimum.at(least, table.node[given], unit[given])
+        np.maximum.at(most, table.node[made], unit[made])
+        casts = (least < most) & np.isfinite(least)
+        result |= casts if node is None else (node >= 0) & casts[node]
+    return result
 
 
 def _needing(part: Part) -> Int:
@@ -71,11 +94,14 @@ def cut_off(runs: Runs, rows: Int) -> Iterable[Clue]:
     calls, others = runs.npu.calls, runs.bench.calls
     # Of a tensor that has the type already a cast hands on the tensor itself.
     casts = calls.are(lambda one: one.kind is Kind.CAST)
+    is_derived = bool(runs.backward.any())
     for row in rows[~runs.discrete[rows]].tolist():
         node = int(table.node[row])
         other = int(runs.partner[node])
         if other < 0 or calls.direction[node] != Direction.FORWARD or not calls.is_api[node]:
             continue
+        if is_derived and calls.twin[node] < 0 and others.twin[other] < 0:
+            continue  # nobody derives it on either side
         made_by, there = (runs.maker, runs.bench_maker), int(runs.other[row])
         if not is_cut_off(runs.npu, runs.bench, made_by, row, there):
             continue
@@ -90,9 +116,22 @@ def cut_off(runs: Runs, rows: Int) -> Iterable[Clue]:
             if maker >= 0 and partner[maker] < 0:
                 yield Clue(CUT, side, maker, Cause.GRADIENT, row)
                 return
+        twin = int(calls.twin[node])
+        if twin >= 0 and others.twin[other] >= 0 and _is_handed_on_alone(runs, row):
+            yield Clue(_LACKING, 0, twin, Cause.GRADIENT, row)
+            return
         if not casts[node] and (calls.twin[node] >= 0) != (others.twin[other] >= 0):
             yield Clue(_LACKING, 0, node, Cause.GRADIENT, row)
             return
+
+
+def _is_handed_on_alone(runs: Runs, row: int) -> bool:
+    """Whether a tensor needs a gradient where it is made, on both sides, and on one where given."""
+    made, there = int(runs.origin[row]), int(runs.bench_origin[runs.other[row]])
+    if min(made, there) < 0 or runs.other[made] != there:
+        return False
+    flags = runs.npu.table.requires_grad[made], runs.bench.table.requires_grad[there]
+    return flags == (1, 1)
 
 
 def calls_alone(runs: Runs) -> list[Clue]:
@@ -135,9 +174,16 @@ def _does_nothing(operator: Operator) -> bool:
 def _otherwise(runs: Runs) -> Bool:
     """Nodes of which an input or output is a tensor on one side alone."""
     table, bench = runs.npu.table, runs.bench.table
+    # A gradient of zeros is as good as none.
     rows, others = (
-        np.flatnonzero(np.isin(one.section, (Section.INPUT, Section.OUTPUT)))
-        for one in (table, bench)
+        np.flatnonzero(
+            np.isin(one.section, (Section.INPUT, Section.OUTPUT))
+            & ~(one.is_tensor & (one.statistics[_NORM] == 0) & (back == Direction.BACKWARD))
+        )
+        for one, back in (
+            (table, runs.npu.calls.direction[table.node]),
+            (bench, runs.bench.calls.direction[bench.node]),
+        )
     )
     rows = rows[runs.partner[table.node[rows]] >= 0]
     width = 2 * (1 + max(int(one.position.max(initial=0)) for one in (table, bench)))

@@ -39,7 +39,8 @@ _HALF_NORM = 0.3  # of a unit of half precision, where a recorder takes the norm
 # From which expected difference on two tensors have nothing in common, and anything may be seen.
 _UNRELATED = 0.5
 _TELLING, _NEARLY, _THREE = 0.1, 0.5, 3  # of numbers that are multiples of others
-_SEVERAL = 16
+_SEVERAL, _SOME = 16, 8  # elements, tensors
+_HALF = 0.5  # of one
 _MOST_READ, _MOST_OF_READ = 20 * SINGLE, 0.9  # what sums of any order may differ by
 _EXACT_SPREAD = 1.5  # e that was measured, in units of e that was expected
 
@@ -137,24 +138,39 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
         column[rows] = values
     result.moved[:, rows] = moved
     result.size[rows] = np.fmax.reduce(moved, axis=0)
-    result.resolution[:] = np.fmax(result.resolution, _read_otherwise(runs, result, rows))
+    one = np.zeros((2, size))
+    one[:, rows] = np.where(runs.discrete[rows], _one_more(elements[rows], theirs, unit), 0.0)
+    result.resolution[:] = np.fmax(result.resolution, _read_otherwise(runs, result, rows, one))
     _measured(result, runs, comparisons)
-    result.differs[:] = (result.moved[:_MEAN] > 0).any(axis=0) | (
-        result.moved[_MEAN:] > _CLEARLY * result.resolution
-    ).any(axis=0)
+    least = np.fmax(_CLEARLY * result.resolution, one)
+    result.differs[:] = (result.moved[:_MEAN] > 0).any(axis=0)
+    result.differs[:] |= (result.moved[_MEAN:] > least).any(axis=0)
     result.differs[result.exact > 0] = True
     return result
 
 
-def _read_otherwise(runs: Runs, seen: Observations, rows: Int) -> float:
+def _one_more(elements: Float, theirs: Float, unit: Float) -> Float:
+    """What mean and norm of whole numbers move by at least where these differ; half of it.
+
+    Their sum, and that of their squares, are whole numbers as well.
+    """
+    with np.errstate(all="ignore"):
+        mean = _HALF / elements / unit[_MEAN]
+        norm = np.sqrt(1 + _HALF / theirs[_NORM] ** 2) - 1
+    return np.asarray(np.nan_to_num(np.stack([mean, norm]), posinf=0.0))
+
+
+def _read_otherwise(runs: Runs, seen: Observations, rows: Int, one: Float) -> float:
     """What the sums of the two recorders differ by, read of weights and data with equal extremes.
 
     Which order a sum is taken in depends on the device; that is no difference of what it is of.
+    Nor is what whole numbers differ by that is less than ``one`` of them makes.
     """
-    same = (runs.maker[rows] < 0) & _is_given(runs, rows) & (seen.elements[rows] >= _SEVERAL)
-    same &= (seen.moved[:_MEAN, rows] == 0).all(axis=0)
+    same = (runs.maker[rows] < 0) & _is_given(runs, rows)
+    same |= (seen.moved[_MEAN:, rows] < one[:, rows]).all(axis=0)
+    same &= (seen.elements[rows] >= _SEVERAL) & (seen.moved[:_MEAN, rows] == 0).all(axis=0)
     found = np.fmax(*np.nan_to_num(seen.moved[_MEAN:, rows[same]]))
-    if len(found) < _SEVERAL:
+    if len(found) < _SOME:
         return 0.0
     return min(float(np.quantile(found, _MOST_OF_READ)), _MOST_READ)
 
@@ -218,9 +234,12 @@ def _measured(result: Observations, runs: Runs, comparisons: Comparisons) -> Non
     if comparisons.md5_equal is not None:
         equal = pairs.npu[comparisons.md5_equal == 1]
         result.size[equal], result.moved[:, equal], result.exact[equal] = 0.0, 0.0, 0.0
+    # Beside mask values all else is next to nothing.
+    sides = runs.npu.table.statistics[:, pairs.npu], runs.bench.table.statistics[:, pairs.bench]
+    visible = ~(masked_rows(sides[0]) | masked_rows(sides[1]))
     sketched = comparisons.metrics.get("relative_difference")
     if sketched is not None:
-        told = sketched.known & np.isfinite(sketched.value)
+        told = sketched.known & np.isfinite(sketched.value) & visible
         relative = np.minimum(sketched.value, WORST)
         result.size[pairs.npu[told]] = result.exact[pairs.npu[told]] = relative[told]
     distance = comparisons.metrics.get("euclidean_distance")
@@ -228,7 +247,7 @@ def _measured(result: Observations, runs: Runs, comparisons: Comparisons) -> Non
         norm = runs.bench.table.statistics[_NORM][pairs.bench]
         with np.errstate(all="ignore"):
             relative = np.where(distance.value == 0, 0.0, distance.value / norm)
-        told = distance.known & np.isfinite(relative)
+        told = distance.known & np.isfinite(relative) & visible
         result.size[pairs.npu[told]] = result.exact[pairs.npu[told]] = relative[told]
 
 

@@ -15,9 +15,10 @@ from msprobe_builder.graph.part import inputs_of
 from msprobe_builder.operators.questions import casts
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.arrangement import arranged_by
-from msprobe_builder.verdict.model.clue import CHOSE, Clue, Evidence
+from msprobe_builder.verdict.model.clue import CHOSE, MANY, Clue, Evidence
 from msprobe_builder.verdict.model.noise import spread_of
 from msprobe_builder.verdict.model.observations import WORST, Observations, surprise
+from msprobe_builder.verdict.model.propagation import A_FLIP
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -60,7 +61,7 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
     before = table.node[other[0]] if len(other) else len(runs.npu.tree)
     is_certain = expected.is_whole[rows] & (node <= before)
     chose = np.where(is_certain, CHOSE, _CHOSE_OF_UNKNOWN)
-    score[discrete] = np.where((seen.differs[rows]) & agrees[node], chose, 0.0)[discrete]
+    score[discrete] = np.where(seen.differs[rows] & agrees[rows], chose, 0.0)[discrete]
     odd = _cast_alone(runs)[rows]
     named = np.isin(node, list(evidence.arguments))
     for place in np.flatnonzero((score > 1) | odd | named).tolist():
@@ -79,8 +80,31 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
     for at, several in evidence.arguments.items() if _are_of_one_batch(runs) else ():
         # What comes out has another size than there, so that nothing is compared.
         is_told = bool(evidence.does.counts[at]) and _same_shapes(runs, at)
-        if is_told and at not in node and not all(one.is_slight for one in several):
+        weighty = [one for one in several if not one.is_slight]
+        # Numbers that are drawn cannot be compared, but how they are drawn can.
+        is_told |= bool(evidence.does.free[at]) and not all(one.is_count for one in weighty)
+        if is_told and at not in node and weighty:
             yield Clue(_ARGUMENT, 0, at, Cause.ARGUMENT, -1)
+
+
+def of_draws(evidence: Evidence) -> Iterable[Clue]:
+    """Random numbers that are drawn otherwise, or on one side alone.
+
+    The first are no fault, but explain all that comes of them.
+    """
+    runs, seen, expected = evidence.runs, evidence.seen, evidence.expected
+    table = runs.npu.table
+    drawn = runs.rows(Section.OUTPUT) & evidence.does.draws[table.node] & (expected.told > 0)
+    rows = np.flatnonzero(drawn & (seen.size > 0) & ~runs.backward[table.node])
+    score = surprise(seen, rows, expected.told[rows])
+    for place in np.flatnonzero(score > 1).tolist():
+        row = int(rows[place])
+        node, told = int(table.node[row]), float(expected.told[row])
+        error = float(seen.size[row])
+        if evidence.idle_here[node]:
+            yield Clue(CHOSE, 0, node, Cause.OUTPUT, row, error, told)
+        else:
+            yield Clue(float(score[place]), 0, node, Cause.RANDOM, row, error, told)
 
 
 def _with_repetitions(runs: Runs, rows: Int, score: Float) -> Float:
@@ -208,12 +232,15 @@ def _same_shapes(runs: Runs, node: int) -> bool:
 
 
 def _given_agrees(evidence: Evidence) -> Bool:
-    """Nodes of which nothing that went in is off."""
-    table = evidence.runs.npu.table
-    rows = evidence.runs.rows(Section.INPUT, Section.PARAMETERS)
-    off = np.zeros(len(evidence.runs.npu.tree), dtype=bool)
-    off[table.node[rows & (evidence.expected.latent > 0)]] = True
-    return ~off
+    """By row whether nothing that went in is off by so much that rounding chooses otherwise."""
+    runs, latent = evidence.runs, evidence.expected.latent
+    table = runs.npu.table
+    rows = np.flatnonzero(runs.rows(Section.INPUT, Section.PARAMETERS) & (latent > 0))
+    worst = np.zeros(len(runs.npu.tree))
+    np.maximum.at(worst, table.node[rows], latent[rows])
+    worst = worst[table.node]
+    tells = (worst * evidence.seen.elements <= A_FLIP) & (evidence.seen.size >= MANY)
+    return np.asarray((worst == 0) | tells)
 
 
 def _cast_alone(runs: Runs) -> Bool:

@@ -27,8 +27,9 @@ _UNSEEN = np.array([1.0, 0.6, 0.6, 0.3, 0.3])
 _FLIPPED = 2.0  # an element that has the other sign is off by twice its size
 _ROUNDED = 0.6  # of a rounding unit, what one operation loses
 _KEPT = 3.0  # of the error of what the forward call kept, what a gradient shows
-_A_FLIP = 0.01  # expected number of elements behind a kink from which on one may be
+A_FLIP = 0.01  # expected number of elements behind a kink from which on one may be
 _CHOSEN = 0.3  # what a row in ten that was chosen otherwise makes a tensor differ by
+_LITTLE_OF_IT = 10.0  # times less than a tensor is off by may show in its numbers
 _CLIP = 10.0  # the largest amplification by cancellation that is believed
 _STEEPEST = 1e4
 _ALL_ONE_WAY = 3.0  # errors of factors are those of all that is multiplied behind them
@@ -61,11 +62,13 @@ def propagate(
     unknown = np.isnan(seen.size)
     own = _own_rounding(runs, rows, does, noise)
     is_whole = np.ones(len(table), dtype=bool)
+    chosen = chosen & np.isnan(seen.exact)  # of what was measured nothing hides
+    by_choice = _by_choice(runs, seen, chosen)
     for _ in range(_SWEEPS):
         before = latent.copy()
         _take_in(runs, rows, seen, unknown, latent)
         told, is_whole = _put_out(runs, rows, seen, does, latent, own)
-        told[chosen] = np.fmax(told[chosen], np.where(np.isnan(told[chosen]), np.nan, _CHOSEN))
+        told[chosen] = np.where(np.isnan(told[chosen]), np.nan, np.fmax(told[chosen], by_choice))
         free = does.free[table.node[rows.outputs]]
         out = rows.outputs
         expected = told[out]
@@ -81,6 +84,14 @@ def propagate(
         if np.allclose(before, latent, 0.01, 0.0, equal_nan=True):
             break
     return Expected(latent, told, is_whole)
+
+
+def _by_choice(runs: Runs, seen: Observations, chosen: Bool) -> float:
+    """What tensors differ by that follow from another choice, as most of them show it."""
+    sizes = seen.size[chosen & runs.rows(Section.OUTPUT) & ~runs.discrete]
+    sizes = sizes[~np.isnan(sizes)]
+    shown = float(np.quantile(sizes, 0.25)) if len(sizes) else _CHOSEN
+    return min(_CHOSEN, _LITTLE_OF_IT * shown)
 
 
 @dataclass(frozen=True)
@@ -179,19 +190,21 @@ def _put_out(
         def at_least(where: Bool, other: Float) -> None:
             amount[where] = np.fmax(amount, np.clip(np.nan_to_num(other), 0, WORST))[where]
 
-        at_least((kind == SUMS) | (kind == MOVES), absolute[node] / seen.rms[out])
-        at_least(does.adds_up[node] & ~does.averages[node], whole[node] / seen.norm[out])
+        forward = ~runs.backward[node]
+        averages = does.averages[node]  # whose gradient is the same for each that went in
+        is_sum = (kind == SUMS) | (kind == MOVES)
+        at_least(is_sum & (forward | ~averages), absolute[node] / seen.rms[out])
+        at_least(does.adds_up[node] & ~averages, whole[node] / seen.norm[out])
         share = np.sqrt(seen.elements[out] / largest(seen.elements[inputs], at)[node])
-        at_least(does.averages[node], share * absolute[node] / seen.rms[out])
+        at_least(forward & averages, share * absolute[node] / seen.rms[out])
         many = np.minimum(np.sqrt(largest(seen.elements[inputs], at)[node]), _STEEPEST)
         at_least(does.multiplies[node], _ALL_ONE_WAY * relative[node] * many)
         at_least(kind == REACH, np.fmax(relative[node], reach[node]))
         at_least(does.near_zero[node], np.fmax(relative[node], reach[node]) / seen.rms[out])
-        forward = ~runs.backward[node]
         at_least(forward & (kind == PRODUCTS), relative[node] * rows.cancelled[out])
         at_least(does.normalises[node] & (kind != REACH), around_mean[node])
         one = _FLIPPED / np.sqrt(seen.elements[out])
-        likely = relative[node] * seen.elements[out] > _A_FLIP
+        likely = relative[node] * seen.elements[out] > A_FLIP
         chooses = runs.discrete[out] & likely
         # What jumps does so at zero, where many elements may stand; what chooses seldom is so near.
         jumps = does.breaks[node] & ~runs.discrete[out] & (relative[node] > 0)
@@ -284,7 +297,7 @@ def _of_gradients(
     error = np.minimum(kept[twin[node]], WORST)
     flips = error * seen.elements[out]  # of elements whose density is about one where they turn
     flipped = np.where(
-        flips > _A_FLIP, np.fmax(np.sqrt(error), 1 / np.sqrt(seen.elements[out])), error
+        flips > A_FLIP, np.fmax(np.sqrt(error), 1 / np.sqrt(seen.elements[out])), error
     )
     error = np.where(does.kinks[node] & (error < 1), flipped, error)
     kept_well = np.where(does.composite[node], _OF_MODULES, 1.0)

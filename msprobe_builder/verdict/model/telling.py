@@ -40,6 +40,8 @@ def _story(evidence: Evidence, clue: Clue) -> Fact:
         return fact("call_extra.behind", name=name, node=node, how=how)
     if cause is Cause.ORDER:
         return fact("order.of_output", name=name, node=node, how=how)
+    if cause is Cause.RANDOM:
+        return fact("drawn_otherwise", name=name)
     if cause is Cause.WIRING:
         return fact("wiring", name=name, how=how)
     if cause is Cause.WEIGHT:

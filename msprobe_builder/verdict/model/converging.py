@@ -1,0 +1,93 @@
+"""Where two programs part and meet again: another formula for the same is no fault."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.operators.operator import Kind
+from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.model.clue import ONE_SIDED, Clue, Evidence
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+_AGREES = 4.0  # rounding units up to which outputs agree
+_OF_SIZES = {Kind.MAKE, Kind.EMPTY, Kind.QUERY, Kind.DRAW}
+_FURTHER = 3  # calls behind outputs that agree
+_LONGEST = 200  # calls on a way, beyond which nobody writes one formula
+
+
+class Ways:
+    """The ways from tensors that are off to outputs that agree.
+
+    ``passed`` are the nodes on ways that have met again.
+    """
+
+    def __init__(self, evidence: Evidence) -> None:
+        runs, seen = evidence.runs, evidence.seen
+        table = runs.npu.table
+        self._table = table
+        unit = runs.coarse if runs.is_mixed else runs.fine
+        level = np.fmax(
+            _AGREES * unit, np.fmax(_AGREES * evidence.noise[table.node], seen.resolution)
+        )
+        self._output = runs.rows(Section.OUTPUT)
+        self._agrees = self._output & (seen.size <= level) & ~runs.discrete & (seen.norm > 0)
+        given = np.flatnonzero(runs.rows(Section.INPUT) & (runs.origin >= 0))
+        order = np.argsort(runs.origin[given], kind="stable")
+        self._used, self._by = runs.origin[given][order], table.node[given][order]
+        calls = runs.npu.calls
+        self._is_call = calls.is_api | (calls.is_module & ~runs.open)
+        # What these put out says nothing of the numbers they are given.
+        self._is_call &= ~calls.are(lambda one: one.kind in _OF_SIZES)
+        whole = self._output & runs.discrete
+        numbers = self._output & ~runs.discrete
+        only_whole = np.zeros(len(runs.npu.tree), dtype=bool)
+        only_whole[table.node[whole & ~seen.differs]] = True
+        only_whole[table.node[numbers | (whole & seen.differs)]] = False
+        self._is_call &= ~only_whole
+        self._other = self._is_call & ((runs.partner < 0) | runs.other_operator)
+        self.passed: set[int] = set()
+
+    def meet_again(self, clue: Clue) -> bool:
+        """Whether all that is computed of what is off ends in outputs that agree.
+
+        And one of the two programs makes other calls on the way.
+        """
+        table, row = self._table, clue.row
+        first = self._users(row) if self._output[row] else [int(table.node[row])]
+        pending = [(node, 0) for node in first]
+        passed: set[int] = set()
+        met: dict[int, int] = {}  # by node how many calls before it agree
+        while pending:
+            node, agreeing = pending.pop()
+            if met.get(node, -1) >= agreeing or agreeing > _FURTHER:
+                continue
+            met[node] = agreeing
+            if len(met) > _LONGEST:
+                return False
+            start, end = np.searchsorted(table.node, [node, node + 1]).tolist()
+            outputs = start + np.flatnonzero(self._output[start:end])
+            if not len(outputs):
+                return False
+            for one in outputs.tolist():
+                users = self._users(one)
+                if self._agrees[one]:
+                    pending += [(user, agreeing + 1) for user in users]
+                elif agreeing or not users:
+                    return False  # equal numbers of what stood in another order
+                else:
+                    passed.add(node)
+                    pending += [(user, 0) for user in users]
+        if not met:
+            return False
+        if clue.cause not in (*ONE_SIDED, Cause.WIRING) and not self._other[list(met)].any():
+            return False
+        self.passed |= passed
+        return True
+
+    def _users(self, row: int) -> list[int]:
+        first, last = np.searchsorted(self._used, [row, row + 1]).tolist()
+        return [one for one in self._by[first:last].tolist() if self._is_call[one]]
