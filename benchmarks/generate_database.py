@@ -132,7 +132,8 @@ def write_graph(database: Database, graph: Graph, graph_id: int, micro_steps: in
     db, texts, tree, first = database.db, database.texts, graph.tree, graph.first_node
     directory = f"/data/{('npu', 'bench')[graph.side]}/step{graph.step}/rank{graph.rank}"
     place = (graph_id, graph.side, graph.step, graph.rank, first, len(tree.parent), micro_steps)
-    insert(db, "graph", [(*place, "mix", "pytorch", directory, None, None)])
+    loss = 4 / (1 + graph.step) + 1e-3 * graph.side * graph.step
+    insert(db, "graph", [(*place, "mix", "pytorch", directory, None, None, loss)])
     nodes = zip(
         itertools.count(first),
         itertools.repeat(graph_id),

@@ -10,11 +10,14 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.printable import visible
 from msprobe_builder.base.version import __version__
-from msprobe_builder.command.frame import add_language, language_spoken
+from msprobe_builder.command.fault import EXIT_FAULT as EXIT_OF_OURS
+from msprobe_builder.command.fault import fault_sentence
+from msprobe_builder.command.frame import add_language, language_spoken, remove_left_overs_beside
 from msprobe_builder.facts.fact import fact, plain
 from msprobe_builder.facts.wording import ENGLISH, speaking, tell
 
@@ -40,12 +43,14 @@ exit status:
   {EXIT_FAULT}  a fault was found
   {EXIT_PLANNED}  --plan: what to run where is printed
   {EXIT_SPENT}  --runs, --minutes or --bytes are spent; the same command goes on from there
+  {EXIT_OF_OURS} a fault of ours; the last line says where the report lies
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     options = parser().parse_args(arguments)
+    remove_left_overs_beside(options)
     try:
         with speaking(language_spoken(options)):
             return _search(options)
@@ -60,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"Cannot read or write {where}{error.strerror or error}.", EXIT_CANNOT)
     except KeyboardInterrupt:
         return _fail("Stopped; the same command goes on from here.", EXIT_CANNOT)
+    except Exception as error:
+        return _fail(fault_sentence(error), EXIT_OF_OURS)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -123,6 +130,7 @@ def _search(options: argparse.Namespace) -> int:
     from msprobe_bisect.reproduce import write_reproduction
     from msprobe_bisect.runs import Budget, PlannedError, Runner
     from msprobe_bisect.stages import search
+    from msprobe_builder.base.publish import written
     from msprobe_builder.export.report import write_report
     from msprobe_operators.dump.operands import CannotRebuildError
 
@@ -135,7 +143,7 @@ def _search(options: argparse.Namespace) -> int:
     try:
         found = search(runner, options.steps, _say)
     except PlannedError as planned:
-        print(planned)
+        _print(str(planned))
         return EXIT_PLANNED
     result = {
         "conclusion": found.conclusion,
@@ -148,11 +156,10 @@ def _search(options: argparse.Namespace) -> int:
         "database": None if found.database is None else found.database.name,
         "remarks": [tell(one, ENGLISH) for one in found.remarks],
     }
-    (folder / "result.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+    with written(folder / "result.json") as stream:
+        stream.write(json.dumps(result, indent=1).encode())
     if found.database is not None:
-        report = folder / "report.html"
-        report.unlink(missing_ok=True)
-        write_report(found.database, report, 20)
+        write_report(found.database, folder / "report.html", 20)
     wrong = (Proof.OPERATOR, Proof.REFERENCE, Proof.BOTH)
     if found.proven is not None and found.proven.proof in wrong:
         path = folder / "reproduce.py"
@@ -162,8 +169,8 @@ def _search(options: argparse.Namespace) -> int:
         except CannotRebuildError as error:
             _say(tell(fact("bisect.no_reproduction", why=error.reason)))
     for remark in found.remarks:
-        print(tell(remark))
-    print(f"{found.conclusion}: {found.sentence}")
+        _print(tell(remark))
+    _print(f"{found.conclusion}: {found.sentence}")
     return {"clean": EXIT_OK, "fault": EXIT_FAULT}.get(found.conclusion, EXIT_UNDECIDED)
 
 
@@ -189,6 +196,11 @@ def _minutes(text: str) -> float:
     return value
 
 
+def _print(text: str, file: TextIO | None = None) -> None:
+    """Lines in which names and commands may hold any character."""
+    print(*map(visible, text.splitlines()), sep="\n", file=file, flush=True)
+
+
 def _bytes(text: str) -> int:
     found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([kMGT]?)B?", text)
     if found is None:
@@ -198,7 +210,7 @@ def _bytes(text: str) -> int:
 
 
 def _say(text: str) -> None:
-    print(f"{PROGRAM}: {text}", file=sys.stderr, flush=True)
+    _print(f"{PROGRAM}: {text}", sys.stderr)
 
 
 def _fail(text: str, status: int) -> int:

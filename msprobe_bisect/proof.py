@@ -15,6 +15,7 @@ import torch
 
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.operators.table import operator_of
+from msprobe_operators.call.apart import BOUNDS, run_apart
 from msprobe_operators.call.arguments import tensors
 from msprobe_operators.dump.calls import RecordedCall, recorded_calls
 from msprobe_operators.dump.check import CheckOptions, CheckRow, check_recorded, recorded_results
@@ -67,8 +68,16 @@ def prove(names: tuple[str, str | None], direction: str, npu: Path, bench: Path)
     """Run a call of two ranks' dumps of tensors again.
 
     ``names`` are those that it has in both, without direction; None where the reference makes no
-    such call. BuildError where a dump is damaged.
+    such call. BuildError where a dump is damaged. The calls run in a process of their own.
     """
+    found = run_apart(_proven, (names, direction, npu, bench), "cpu", BOUNDS)
+    if isinstance(found, Fact):
+        return Proven(Proof.NONE, names[0], direction, why=found)
+    return found
+
+
+def _proven(given: tuple[tuple[str, str | None], str, Path, Path], _device: str) -> Proven:
+    names, direction, npu, bench = given
     name, other = names
     if other is None:
         return Proven(Proof.NONE, name, direction, why=fact("bisect.without_partner"))
@@ -123,7 +132,7 @@ def _of_operators(
         and all(_alike(one, other, _MOST_ROUNDING) for one, other in pairs)
     ):
         return Proven(Proof.ROUNDING, name, direction)
-    why = fact("bisect.other_operator", name=theirs.name)
+    why = fact("bisect.other_operator", node=theirs.name)
     return Proven(Proof.NONE, name, direction, why=why)
 
 

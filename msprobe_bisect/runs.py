@@ -13,6 +13,7 @@ from typing import Any
 
 from msprobe_bisect.journal import Journal
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.publish import written
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.wording import tell
 from msprobe_collector.run.command import run_recorded
@@ -104,7 +105,8 @@ class Runner:
         folder.mkdir(exist_ok=True)
         path = folder / "plan.json"
         plan = plan_of(stage.config, stage.trace, self.seed)
-        path.write_text(json.dumps(plan, indent=1), encoding="utf-8")
+        with written(path) as stream:
+            stream.write(json.dumps(plan, indent=1).encode())
         self.journal.pending = stage.name
         self.journal.write()
         lines = [tell(fact("bisect.record", what=stage.what, plan=str(path)))]

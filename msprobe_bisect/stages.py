@@ -107,7 +107,8 @@ def _in_calls(runner: Runner, first: Parting, remarks: Facts, say: Callable[[str
         proposal = rounds[-1][0].next_dump
         if proposal is None:
             break
-        what, size = fact("bisect.tensors_of_calls"), proposal["expected_bytes"] or 0
+        size = proposal["expected_bytes"] or 0
+        what = fact("bisect.tensors_of_calls")
         stage = Stage(f"tensors{number}", what, proposal["config"], size=size)
         sides = runner.record(stage)
         database = _built(runner, stage.name, sides)

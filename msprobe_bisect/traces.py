@@ -24,6 +24,8 @@ from msprobe_operators.dump.run import find_dump
 
 _MOST_NAMES = 3
 _GRADIENTS = "gradients"
+# What lines raise that hold something else than msprobe-run writes.
+_DAMAGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
 class Part(str, Enum):
@@ -55,7 +57,14 @@ def parting(npu: Path, bench: Path) -> Parting:
     """Compare the traces in two folders. BuildError if one is missing or they share no step."""
     found = []
     for rank, (one, other) in enumerate(_pairs(npu, bench)):
-        found.append(_of_rank(rank, read_trace(one), read_trace(other)))
+        try:
+            found.append(_of_rank(rank, read_trace(one), read_trace(other)))
+        except OSError as error:
+            raise BuildError(f"Cannot read {error.filename}: {error.strerror}.") from error
+        except _DAMAGE as error:
+            raise BuildError(
+                f"{one} or {other} is damaged ({type(error).__name__}); record both again."
+            ) from error
     order = (Part.DATA, Part.WEIGHTS, Part.VALUES, Part.SETTINGS, Part.UPDATE)
     real = [one for one in found if one.part is not Part.NOTHING]
     # What only rounding may explain is the least reason to look at a step.
@@ -92,7 +101,7 @@ def _gradients_in(path: Path) -> Iterator[tuple[str, tuple[float, str]]]:
 
 
 def read_trace(path: Path) -> list[dict[str, Any]]:
-    """Its lines, those of a killed run up to the last whole one."""
+    """Its lines, those of a killed run up to the last whole one. OSError, ValueError."""
     found = []
     for line in read_text(path).splitlines():
         try:
@@ -235,6 +244,8 @@ def _apart(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[tuple
 
 def _numbers(told: Mapping[str, Any]) -> npt.NDArray[np.float64]:
     found = np.frombuffer(base64.b64decode(told["sketch"]), "<f4")[:FLAT]
+    if len(found) < FLAT:
+        raise ValueError("a sketch is cut off")
     return found.astype(np.float64)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tb_graph_ascend.http.trend_routes import TrendRoutes
 
 QUESTIONS = ("catalog", *questions.NAMES)
-TRENDS = ("trends", "trend", "trend_values", "trend_graphs")
+TRENDS = ("trends", "trend", "trend_values", "trend_moves", "trend_graphs")
 CHANGES = ("match", "undo", "redo", "matches", "convert")
 DISTRIBUTION = "msprobe-graph"
 DATA_ROUTES = tuple(dict.fromkeys((*QUESTIONS, *TRENDS, *CHANGES)))

@@ -201,7 +201,8 @@ def written(pairs: Sequence[Pair]) -> Iterator[sqlite3.Connection]:
             for side, found in enumerate(pair.sides):
                 graph = 2 * pair.rank + side
                 connection.execute(
-                    "INSERT INTO graph VALUES (?, ?, 0, ?, ?, ?, 2, NULL, NULL, '', NULL, NULL)",
+                    "INSERT INTO graph VALUES"
+                    " (?, ?, 0, ?, ?, ?, 2, NULL, NULL, '', NULL, NULL, NULL)",
                     (graph, side, pair.rank, min(found), len(found)),
                 )
                 for node in found.values():

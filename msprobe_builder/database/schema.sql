@@ -37,6 +37,7 @@ CREATE TABLE graph (
     dump_dir    TEXT NOT NULL,
     tensor_dir  TEXT,
     inputs      TEXT, -- digest of names, sizes and times of its files; NULL of dumps in memory
+    loss        REAL, -- the mean of the micro-steps' losses, or the text NaN; NULL where none is there
     UNIQUE (step, rank, side)
 );
 

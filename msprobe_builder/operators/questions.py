@@ -77,6 +77,16 @@ def carries(operator: Operator) -> bool:
     return operator.kind in _CARRYING or "opposites" in operator.keeps
 
 
+def is_loss(operator: Operator) -> bool:
+    """Whether it says how far an answer is from the right one."""
+    return operator.kind is Kind.LOSS
+
+
+def reduces(operator: Operator) -> bool:
+    """Whether it makes one element of many."""
+    return operator.kind is Kind.REDUCTION
+
+
 def joins(operator: Operator) -> bool:
     """Whether it puts tensors side by side."""
     return operator.kind is Kind.JOIN

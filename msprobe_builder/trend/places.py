@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlencode
@@ -14,6 +15,8 @@ from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.graphs import read_graphs
 from msprobe_builder.database.read.names import forward_modules
 from msprobe_builder.dump.names import without_wrappers
+from msprobe_builder.operators import questions
+from msprobe_builder.operators.table import operator_of
 
 _MOST_FILES = 1000
 
@@ -24,6 +27,24 @@ def module_of(kind: str, name: str) -> str | None:
         return None
     path = name.partition(":")[0]
     return path if kind == "activation" else path.rpartition(".")[0]
+
+
+_LOSS = re.compile(r"(^|[._])(loss|criterion)([._\d]|$)", re.IGNORECASE)
+
+
+def losses_of(kinds: Sequence[str], names: Sequence[str]) -> list[int]:
+    """The places of targets that are losses: what is put out by a call or module that makes one."""
+    return [
+        at
+        for at, (kind, name) in enumerate(zip(kinds, names, strict=True))
+        if (kind == "activation" and _LOSS.search(name) is not None)
+        or (kind == "forward" and ":output" in name and _makes_a_loss(name.partition(":")[0]))
+    ]
+
+
+def _makes_a_loss(call: str) -> bool:
+    """Whether it is ``Functional.cross_entropy.0``; a model that is called so is none."""
+    return questions.is_loss(operator_of(call.rpartition(".")[0]))
 
 
 def find_node(

@@ -63,7 +63,8 @@ class CheckRow:
             size = None if self.times in (0.0, inf) else fact("operator.size", times=self.times)
             return fact(code, call=call, reason=self.reason, size=size)
         if self.status == Status.PASSED.value:
-            return fact("operator.right", call=call)
+            but = None if self.reason is None else fact("operator.but", what=self.reason)
+            return fact("operator.right", call=call, but=but)
         return fact("operator.untested", call=call, reason=self.reason)
 
     @property

@@ -82,6 +82,8 @@ def encode_file(
             automatic=pair.automatic,
             groups=pair.groups,
             outcome=outcomes.get((pair.step, pair.rank), ""),
+            npu_loss=pair.npu_loss,
+            bench_loss=pair.bench_loss,
         )
         for pair in content.graphs
     )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from msprobe_builder.database.file import DatabaseFile
 from msprobe_builder.database.trends.open import STATISTICS
 from msprobe_builder.database.trends.read import TrendAxes
+from msprobe_builder.trend.places import losses_of
 from tb_graph_ascend.generated import graph_pb2 as pb
 
 
@@ -21,18 +22,37 @@ def encode_trends(files: Iterable[DatabaseFile]) -> pb.Trends:
 
 def encode_axes(revision: str, axes: TrendAxes) -> pb.Trend:
     """Kinds as a table and a column of places in it."""
-    kinds = list(dict.fromkeys(axes.kinds))
-    place = {kind: number for number, kind in enumerate(kinds)}
+    kinds, kind = _numbered(axes.kinds)
+    groups, group = _numbered(
+        # A call outside of modules is its own: ``Functional.linear.0:input.0`` is of that.
+        name.partition(":")[0] if module is None else module
+        for module, name in zip(axes.modules, axes.names, strict=True)
+    )
     return pb.Trend(
         revision=revision,
         source=axes.source,
         steps=axes.steps,
         ranks=axes.ranks,
         kinds=kinds,
-        kind=[place[kind] for kind in axes.kinds],
+        kind=kind,
         names=axes.names,
         statistics=STATISTICS,
+        groups=groups,
+        group=group,
+        losses=losses_of(axes.kinds, axes.names),
     )
+
+
+def _numbered(texts: Iterable[str]) -> tuple[list[str], list[int]]:
+    """Each text once, and the places of all of them among these."""
+    place: dict[str, int] = {}
+    numbers = [place.setdefault(one, len(place)) for one in texts]
+    return list(place), numbers
+
+
+def encode_moves(revision: str, moves: NDArray[np.float64]) -> pb.TrendMoves:
+    """One number for each target that was asked for."""
+    return pb.TrendMoves(revision=revision, moves=moves.tolist())
 
 
 def encode_values(

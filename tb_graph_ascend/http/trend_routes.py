@@ -17,6 +17,7 @@ from msprobe_builder.database.trends.read import read_axes, read_place
 from msprobe_builder.trend.places import find_node
 from tb_graph_ascend.encode.trends import (
     encode_axes,
+    encode_moves,
     encode_places,
     encode_trends,
     encode_values,
@@ -27,7 +28,7 @@ from tb_graph_ascend.http.answers import Answer
 from tb_graph_ascend.http.parameters import read_choice, read_number, read_optional, read_text
 from tb_graph_ascend.limits import MAX_NUMBER, QUERY_SECONDS
 from tb_graph_ascend.problems import ProblemError, bad_request, cannot_show, not_found
-from tb_graph_ascend.query.trend_window import DIFFERENCES, Window, read_columns
+from tb_graph_ascend.query.trend_window import DIFFERENCES, Window, read_columns, read_moves
 
 _MOST_COLUMNS = 4000
 _MOST_NUMBERS = 100_000
@@ -57,23 +58,22 @@ class TrendRoutes:
 
     def trend_values(self, request: Request) -> Answer:
         """The values of a window, or the difference to those of another file."""
-        file = self._file(request)
-        name = read_optional(request, "other")
-        other = self._trends.file(name) if name else None
-        window = Window(
-            read_choice(request, "statistic", STATISTICS, STATISTICS[0]),
-            _numbers("targets", read_text(request, "targets")),
-            _numbers("ranks", read_text(request, "ranks")),
-            read_number(request, "first"),
-            read_number(request, "last"),
-            min(_MOST_COLUMNS, max(1, read_number(request, "columns"))),
-            read_choice(request, "difference", DIFFERENCES, DIFFERENCES[0]),
-        )
+        file, other, window = self._window(request)
 
         def build() -> Message:
             with _opened(file) as connection, _opened(other) if other else nullcontext() as second:
                 steps, found = read_columns(connection, second, window)
             return encode_values(file.revision, steps, *found)
+
+        return Answer(f"{file.revision}-{other.revision if other else ''}", build)
+
+    def trend_moves(self, request: Request) -> Answer:
+        """How much each target moves within a window."""
+        file, other, window = self._window(request)
+
+        def build() -> Message:
+            with _opened(file) as connection, _opened(other) if other else nullcontext() as second:
+                return encode_moves(file.revision, read_moves(connection, second, window))
 
         return Answer(f"{file.revision}-{other.revision if other else ''}", build)
 
@@ -95,6 +95,20 @@ class TrendRoutes:
             return encode_places(_places(files, step, rank, place.module, place.node))
 
         return Answer("-".join((file.revision, *(one.revision for one in files))), build)
+
+    def _window(self, request: Request) -> tuple[DatabaseFile, DatabaseFile | None, Window]:
+        file = self._file(request)
+        name = read_optional(request, "other")
+        window = Window(
+            read_choice(request, "statistic", STATISTICS, STATISTICS[0]),
+            _numbers("targets", read_text(request, "targets")),
+            _numbers("ranks", read_text(request, "ranks")),
+            read_number(request, "first"),
+            read_number(request, "last"),
+            min(_MOST_COLUMNS, max(1, read_number(request, "columns"))),
+            read_choice(request, "difference", DIFFERENCES, DIFFERENCES[0]),
+        )
+        return file, self._trends.file(name) if name else None, window
 
     def _file(self, request: Request) -> DatabaseFile:
         return self._trends.file(read_text(request, "file"))

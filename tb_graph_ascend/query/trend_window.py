@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.database.trends.read import (
     MOST_CELLS,
+    TrendAxes,
     find_targets,
     read_axes,
     read_window,
@@ -41,14 +42,8 @@ def read_columns(
 
     With another file they are those of this one minus the other's, of targets of one kind and name.
     """
-    axes = read_axes(connection)
-    if window.targets and max(window.targets) >= len(axes.names):
-        raise not_found(
-            "unknown_target",
-            f"The file has no target {max(window.targets)}.",
-            "Choose a number below that of the targets that trend answers.",
-        )
-    steps = [step for step in axes.steps if window.first_step <= step <= window.last_step]
+    axes = _axes_of(connection, window)
+    steps = _steps_of(axes, window)
     cells = len(window.targets) * len(window.ranks) * len(steps)
     if cells > MOST_CELLS:
         raise bad_request(
@@ -56,12 +51,75 @@ def read_columns(
             f"The window holds {cells} values.",
             f"Ask for at most {MOST_CELLS}.",
         )
-    found = read_window(connection, window.statistic, window.targets, window.ranks, steps)
+    return _binned(steps, _read(connection, other, window, axes, steps), window.columns)
+
+
+def read_moves(
+    connection: sqlite3.Connection, other: sqlite3.Connection | None, window: Window
+) -> NDArray[np.float64]:
+    """How much each target moves within a window: 0 where it stays or nothing was recorded.
+
+    Of one run its range beside its root mean square, of two runs their largest difference; infinity
+    where a value is no longer finite. Where values are many, evenly chosen steps stand for all.
+    """
+    axes = _axes_of(connection, window)
+    steps = _steps_of(axes, window)
+    most = max(_FEWEST_STEPS, _MOST_MOVES // max(1, len(window.targets) * len(window.ranks)))
+    steps = steps[:: -(-len(steps) // most) or 1]
+    values, there = (
+        part.reshape(len(window.targets), len(window.ranks) * len(steps))
+        for part in _read(connection, other, window, axes, steps)
+    )
+    known = np.where(there, values, 0.0)
     if other is not None:
-        names = [(axes.kinds[one], axes.names[one]) for one in window.targets]
-        others = find_targets(other, names)
-        found = _minus(found, _of_other(other, others, window, steps), window.difference)
-    return _binned(steps, found, window.columns)
+        moves = np.abs(known).max(axis=1, initial=0.0)
+    else:
+        high = np.where(there, values, -np.inf).max(axis=1, initial=-np.inf)
+        low = np.where(there, values, np.inf).min(axis=1, initial=np.inf)
+        with np.errstate(all="ignore"):
+            size = np.sqrt((known**2).sum(axis=1) / there.sum(axis=1))
+            moves = np.where(size > 0, (high - low) / size, 0.0)
+    is_odd = (there & ~np.isfinite(values)).any(axis=1)
+    if other is None:  # what is never finite, such as a mask, stays as it is
+        moves = np.where(is_odd, 0.0, moves)
+        is_odd &= (there & np.isfinite(values)).any(axis=1)
+    return np.asarray(np.where(is_odd, np.inf, moves), dtype=np.float64)
+
+
+# Values that are read to say what moves, so that nobody waits for the order of rows.
+_MOST_MOVES = 250_000
+_FEWEST_STEPS = 8
+
+
+def _axes_of(connection: sqlite3.Connection, window: Window) -> TrendAxes:
+    axes = read_axes(connection)
+    if window.targets and max(window.targets) >= len(axes.names):
+        raise not_found(
+            "unknown_target",
+            f"The file has no target {max(window.targets)}.",
+            "Choose a number below that of the targets that trend answers.",
+        )
+    return axes
+
+
+def _steps_of(axes: TrendAxes, window: Window) -> list[int]:
+    return [step for step in axes.steps if window.first_step <= step <= window.last_step]
+
+
+def _read(
+    connection: sqlite3.Connection,
+    other: sqlite3.Connection | None,
+    window: Window,
+    axes: TrendAxes,
+    steps: list[int],
+) -> Values:
+    """Values of shape (targets, ranks, steps), of two runs the differences."""
+    found = read_window(connection, window.statistic, window.targets, window.ranks, steps)
+    if other is None:
+        return found
+    names = [(axes.kinds[one], axes.names[one]) for one in window.targets]
+    others = find_targets(other, names)
+    return _minus(found, _of_other(other, others, window, steps), window.difference)
 
 
 def _of_other(

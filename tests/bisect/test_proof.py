@@ -95,4 +95,4 @@ def test_an_experiment_tells(case: Case, half: bool, tmp_path: Path) -> None:
         for side, made in (("npu", case.npu), ("bench", case.bench))
     ]
     found = prove(case.names, case.direction, *places)
-    assert found.proof is case.proof, found
+    assert found.proof is case.proof, found.told

@@ -108,7 +108,8 @@ def planned(words: list[str]) -> int:
 def test_what_cannot_be_is_said(
     words: list[str], status: int, sentence: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, text in (("taken", ""), ("others", '{"commands": {}, "runs": {}}'), ("damaged", "{")):
+    others = '{"commands": {"npu": "x", "bench": "y"}, "runs": {}}'
+    for name, text in (("taken", ""), ("others", others), ("damaged", "{")):
         (here / name).mkdir()
         (here / name / ("file" if name == "taken" else "bisect.json")).write_text(text)
     assert main(words) == status

@@ -324,7 +324,7 @@ def test_reload_keeps_the_filter_and_how_sides_are_shown(
     frame.click("ga-view-tools #sync")
     frame.fill("ga-search input", "softmax")
     frame.get_by_role("button", name="View", exact=True).click()
-    frame.get_by_role("menuitemcheckbox", name="Reference side only").click()
+    frame.get_by_role("menuitemcheckbox", name="llama_statistics alone").click()
     expect(frame.locator("ga-hierarchy .side")).to_have_count(2)
     assert {row["side"] for row in scene(frame)} == {1}
     link = settle(page)

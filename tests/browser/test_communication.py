@@ -84,7 +84,10 @@ def test_a_collective_lists_all_other_ranks_of_both_sides(
         assert cells[4].startswith(grade)
         assert cells[5:] == [DATA[peer["data_equal"]], "same call of all_reduce in the same group"]
     titles = frame.locator("ga-communication tr.side").all_text_contents()
-    assert [title.split(" · ")[0] for title in titles] == ["Debug", "Reference"]
+    assert [title.split(" · ")[0] for title in titles] == [
+        "ddp4_statistics_wrong_attention_scale",
+        "ddp4_statistics",
+    ]
 
 
 def test_a_peer_is_one_click_away_and_back_leads_home(

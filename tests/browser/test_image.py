@@ -54,8 +54,8 @@ def test_an_svg_image_says_where_it_is_from_and_what_colours_mean(
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawing)
     runs = "llama_statistics_wrong_attention_scale ↔ llama_statistics"
     assert texts[0] == f"{runs} · step 0 · rank 0"
-    assert any(text.startswith("Debug · ") for text in texts)
-    assert any(text.startswith("Reference · ") for text in texts)
+    for run in runs.split(" ↔ "):
+        assert any(text.startswith((f"{run} · ", f"{run[:37]}…")) for text in texts), texts[:4]
     assert any(text.startswith("Carries it on ") for text in texts), "the legend"
     shown = {row["label"].split(" · ")[0] for row in scene(frame)}
     assert shown <= set(texts)
@@ -77,7 +77,7 @@ def test_one_side_alone_has_no_gaps_and_the_other_is_one_key_away(
     page: Page, renamed_build: Path, tensorboard_server: StartTensorBoard
 ) -> None:
     frame = open_viewer(page, tensorboard_server(renamed_build.parent))
-    choose(frame, "Debug side only")
+    choose(frame, "llama_statistics_renamed_all alone")
     frame.locator("ga-view-tools [data-command='expand-all']").click()
     rows = [row for row in scene(frame) if not row["y"] < 0]
     assert {row["side"] for row in rows} == {NPU}

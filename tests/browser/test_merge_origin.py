@@ -69,7 +69,7 @@ def test_shards_are_shown_with_the_numbers_of_each_rank(
     node, parameter, recipe = merged_value(merged_database, "shards*along dimension*")
     select_node(frame, node)
     account = open_recipe(frame, parameter)
-    expect(account.locator("strong")).to_have_text("Debug: Shards put together")
+    expect(account.locator("strong")).to_have_text("megatron_tp2pp2: Shards put together")
     [dimension] = re.findall(r"along dimension (\d+)", recipe)
     expect(account.locator("p").first).to_contain_text(f"cut along dimension {dimension}")
     table = account.locator("table")
@@ -101,7 +101,7 @@ def test_what_merging_could_not_tell_reads_unknown(
     cell = table_cells(frame, parameter)["Debug Max"]
     assert (cell["text"], cell["title"]) == ("unknown", "Unknown after merging")
     account = open_recipe(frame, parameter)
-    expect(account.locator("strong")).to_have_text("Debug: Unknown: depends on the rank")
+    expect(account.locator("strong")).to_have_text("megatron_tp2pp2: Unknown: depends on the rank")
     expect(account).to_contain_text("left unknown, not invented")
 
     node, parameter, _ = merged_value(merged_database, "*along an unknown dimension*")
@@ -125,7 +125,7 @@ def test_every_recipe_of_a_real_merge_is_understood(
         node, parameter, sentence = merged_value(merged_database, recipe)
         select_node(frame, node)
         account = open_recipe(frame, parameter)
-        expect(account.locator("strong")).to_have_text(f"Debug: {kind}")
+        expect(account.locator("strong")).to_have_text(f"megatron_tp2pp2: {kind}")
         if stage := re.search(r"stage (\d+) \(rank ([\d, ]+)\)", sentence):
             expect(account).to_contain_text(
                 f"Taken from pipeline stage {stage[1]}, that is from ranks {stage[2]}."

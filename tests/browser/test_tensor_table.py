@@ -91,9 +91,10 @@ def test_headers_say_what_they_mean(
 ) -> None:
     frame = open_viewer(page, tensorboard_server(demo_database.parent))
     select_node(frame, "Tensor.pow.4.forward")
+    own, other = "llama_statistics_wrong_attention_scale", "llama_statistics"
     titles = {
-        "max_relative_err": "|max(debug) − max(reference)| ÷ |max(reference)|, in percent",
-        "norm_diff": "norm(debug) − norm(reference), in the unit of the tensor",
+        "max_relative_err": f"|max({own}) − max({other})| ÷ |max({other})|, in percent",
+        "norm_diff": f"norm({own}) − norm({other}), in the unit of the tensor",
         "npu_norm": "L2 norm: square root of the sum of squares",
     }
     for key, title in titles.items():
@@ -154,7 +155,9 @@ def test_parameters_of_one_side_are_counted_and_marked(
         connection.execute("DELETE FROM tensor WHERE node_id = ? AND ordinal = ?", (bench, ordinal))
     frame = open_viewer(page, tensorboard_server(tmp_path))
     select_node(frame, node)
-    expect(frame.locator("ga-tensor-table .one-side")).to_have_text("Only on the debug side")
+    expect(frame.locator("ga-tensor-table .one-side")).to_have_text(
+        "Only in llama_statistics_wrong_attention_scale"
+    )
     expect(frame.locator("ga-table-tools")).to_contain_text("1 parameter on one side only")
     select_node(frame, "Functional.linear.4.forward")
     expect(frame.locator("ga-table-tools .attention")).to_be_hidden()

@@ -156,13 +156,20 @@ def wait_for_details(frame: Frame, name: str) -> None:
 
 
 def table_cells(frame: Frame, parameter: str) -> dict[str, dict[str, str]]:
-    """Text, tooltip and class of each cell of a parameter's row, by "group column"."""
+    """Text, tooltip and class of each cell of a parameter's row, by "group column".
+
+    A group is called Debug or Reference, whatever the sides are.
+    """
     cells: dict[str, dict[str, str]] = frame.locator("ga-tensor-table").evaluate(
         """(element, parameter) => {
           const table = element.shadowRoot.querySelector('table');
           const [groups, names] = table.tHead.rows;
-          const titles = [...groups.cells].slice(1)
-            .flatMap((group) => Array(group.colSpan).fill(group.textContent));
+          const { roles, sides } = document.querySelector('ga-app').text;
+          const role = Object.keys(roles).find.bind(Object.keys(roles));
+          const titles = [...groups.cells].slice(1).flatMap((group) => {
+            const side = role((one) => sides[one] === group.textContent);
+            return Array(group.colSpan).fill(side ? roles[side] : group.textContent);
+          });
           const keys = [...names.cells].map((name, at) => `${titles[at]} ${name.textContent}`);
           const row = [...table.tBodies[0].rows]
             .find((candidate) => candidate.cells[0].firstChild?.textContent === parameter);

@@ -149,7 +149,7 @@ def write_example(path: Path) -> Path:
     insert("INSERT INTO text VALUES (?, ?)", TEXTS.items())
     insert("INSERT INTO meta VALUES (?, ?)", META.items())
     insert("INSERT INTO grade VALUES (?, ?, ?, ?, ?)", GRADES)
-    insert("INSERT INTO graph VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)", GRAPHS)
+    insert("INSERT INTO graph VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)", GRAPHS)
     insert("INSERT INTO node VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", NODES)
     insert("INSERT INTO rollup VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", ROLLUPS)
     insert("INSERT INTO match (npu_node, bench_node, source) VALUES (?, ?, ?)", MATCHES)

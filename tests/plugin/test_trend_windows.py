@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from itertools import product
 from random import Random
 
@@ -16,7 +17,7 @@ from msprobe_builder.database.trends.open import STATISTICS
 from msprobe_builder.database.trends.write import Target, TrendWriter
 from tb_graph_ascend.problems import ProblemError
 from tb_graph_ascend.query import trend_window
-from tb_graph_ascend.query.trend_window import Window, read_columns
+from tb_graph_ascend.query.trend_window import Window, read_columns, read_moves
 from tests.small_graphs import RANDOMS
 
 NUMBERS = (*(0.0, 1.0, -1.0, 2.5, -4.0, 3.0) * 2, *(math.nan,) * 5, math.inf, -math.inf)
@@ -70,6 +71,26 @@ def test_a_column_holds_what_is_farthest_from_zero_in_its_steps(random: Random) 
             )  # fmt: skip
             found = read_columns(one, None if other_values is None else two, window)
             check(window, names, own, other_values, *found)
+            moves = read_moves(one, None if other_values is None else two, window)
+            everything = replace(window, columns=30)
+            columns = read_columns(one, None if other_values is None else two, everything)
+            check_moves(moves.tolist(), columns[1], is_difference=other_values is not None)
+
+
+def check_moves(moves: list[float], columns: trend_window.Values, *, is_difference: bool) -> None:
+    for move, values, there in zip(moves, *columns, strict=True):
+        known = values[there].tolist()
+        if not all(map(math.isfinite, known)):
+            is_still = not is_difference and not any(map(math.isfinite, known))
+            assert move == (0 if is_still else math.inf)
+        elif not any(known):
+            assert move == 0
+        elif is_difference:
+            assert move == max(map(abs, known))
+        else:
+            assert move == pytest.approx(
+                (max(known) - min(known)) / math.hypot(*known) * len(known) ** 0.5
+            )
 
 
 def check(
@@ -126,3 +147,20 @@ def test_a_target_that_is_not_there_and_a_window_too_large_are_refused(
             with pytest.raises(ProblemError) as caught:
                 read_columns(connection, None, window)
             assert caught.value.problem.code == code
+
+
+def test_of_many_values_evenly_chosen_steps_tell_what_moves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trend_window, "_MOST_MOVES", 1)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        writer = TrendWriter(connection)
+        for name, late in (("still", 1.0), ("rising", 2.0)):
+            target = np.full(100, writer.target(Target("weight", name, None, None)))
+            values = np.ones((100, len(STATISTICS)))
+            values[50:] = late
+            writer.values(0, np.arange(100), target, values)
+        writer.finish({"kind": "monitor"})
+        window = Window("norm", (0, 1), (0,), 0, 99, 1, "relative")
+        still, rising = read_moves(connection, None, window)
+        assert still == 0 < rising

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from msprobe_builder.trend.places import losses_of
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tests.plugin.conftest import EXAMPLE, Ask, client_of
 from tests.plugin.example import write_example_trend
@@ -46,6 +47,33 @@ def test_files_and_axes(trends: Ask) -> None:
         ("activation", "layers.0"),
     ]
     assert axes.statistics[0] == "norm"
+    assert [axes.groups[group] for group in axes.group] == ["layers.0", "layers.0"]
+
+
+def test_what_moves_is_told(trends: Ask) -> None:
+    answer = trends("trend_moves", **{"file": TREND, **WINDOW, "last": "1", "ranks": "0"})
+    moves = pb.TrendMoves.FromString(answer.data).moves
+    assert list(moves) == pytest.approx([1 / math.sqrt(2.5)] * 2)  # of 1 and 2
+    answer = trends("trend_moves", **{"file": TREND, "other": TREND, **WINDOW})
+    assert list(pb.TrendMoves.FromString(answer.data).moves) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "is_loss"),
+    [
+        ("forward", "Functional.cross_entropy.0:output.0", True),
+        ("forward", "Functional.cross_entropy.0:input.0", False),
+        ("forward", "Module.criterion.CrossEntropyLoss.0:output.0", True),
+        ("forward", "Tensor.mean.0:output.0", False),
+        ("backward", "Functional.cross_entropy.0:output.0", False),
+        ("activation", "criterion", True),
+        ("activation", "heads.aux_loss", True),
+        ("activation", "lossless.proj", False),
+        ("weight", "loss.weight", False),
+    ],
+)
+def test_a_loss_is_told_by_what_makes_it(kind: str, name: str, is_loss: bool) -> None:
+    assert losses_of([kind], [name]) == [0] * is_loss
 
 
 def test_a_window_holds_its_values(trends: Ask) -> None:

@@ -1,8 +1,10 @@
 import { rowAt, shownNode } from '../layout/rows';
+import { Side } from '../generated/graph_pb';
 import { drawBands } from './band-drawing';
 import { drawItems } from './content';
 import type { Frame } from './frame';
 import { itemOf, itemsOf } from './items';
+import { fontOf } from './measure';
 import { drawOverview } from './overview';
 import { stickyRows } from './sticky';
 import { HATCH_SIZE } from './sheet';
@@ -32,7 +34,30 @@ export function drawPane(...sides: readonly [Frame, ...Frame[]]): void {
     drawOutline(side, side.counterpart, palette.counterpart);
     drawOutline(side, side.selected, palette.selection);
   }
+  drawLack(frame);
   sides.forEach(drawSticky);
+}
+
+/** Where what is selected on the other side should stand on this one. */
+function drawLack({ surface, placer, rows, side, palette, lacking, facts, measure }: Frame): void {
+  const { geometry } = placer;
+  if (lacking < 0 || rows.node[side][lacking]! >= 0 || !geometry.hasBoxes) return;
+  const { context } = surface;
+  const box = placer.row(lacking);
+  context.strokeStyle = palette.selection;
+  context.lineWidth = 2;
+  context.setLineDash([6, 4]);
+  context.beginPath();
+  context.roundRect(box.x - 1, box.y - 1, box.width + 2, box.height + 2, geometry.radius + 1);
+  context.stroke();
+  context.setLineDash([]);
+  if (geometry.font === 0) return;
+  const words = facts.words.only[side === Side.NPU ? Side.BENCH : Side.NPU];
+  context.fillStyle = palette.selection;
+  context.textBaseline = 'middle';
+  context.font = fontOf(geometry.font, 400);
+  const shown = measure.fit(words, geometry.font, 400, box.width - 2 * geometry.font);
+  context.fillText(shown, box.x + geometry.font, box.y + box.height / 2);
 }
 
 /** The modules around the uppermost rows, over what is scrolled beneath them. */

@@ -32,6 +32,8 @@ export interface Frame {
   readonly selected: number;
   /** What stands for the one selected on the other side, -1 for none. */
   readonly counterpart: number;
+  /** Row of the one selected on the other side where this side has nothing, -1 for none. */
+  readonly lacking: number;
   /** Row under the pointer on either side, -1 for none. */
   readonly hover: number;
   /** Whether only nodes without match stand out. */

@@ -176,6 +176,7 @@ export class Painter {
       measure: this.measure,
       pyramid: () => (this.pyramids[side] ??= new Pyramid(rows, side, tree, open, tones)),
       counterpart: opposite?.index ?? -1,
+      lacking: isOpposite && !opposite ? hierarchy.rowOf(selected) : -1,
       unified: hierarchy.isUnified && other ? { ...this.facts, other } : null,
       facts: this.facts,
       difference: (node) => this.difference(side, node),

@@ -4,6 +4,7 @@ import { fromBinary } from '@bufbuild/protobuf';
 
 import {
   TrendGraphsSchema,
+  TrendMovesSchema,
   TrendSchema,
   TrendsSchema,
   TrendValuesSchema,
@@ -87,6 +88,37 @@ export async function fetchCells(
       }),
     ),
   };
+}
+
+/** How much each target of a file moves, over all steps where a rank is held, else over all ranks. */
+export async function fetchMoves(
+  fetch: Fetch,
+  { names, steps, ranks }: Trend,
+  {
+    file,
+    other,
+    statistic,
+    fixed,
+    at,
+  }: Pick<Window, 'file' | 'other' | 'statistic' | 'fixed' | 'at'>,
+  signal: AbortSignal,
+): Promise<readonly number[]> {
+  const isStep = fixed === 'step';
+  const body = await fetchBytes(
+    fetch,
+    routeUrl('trend_moves', {
+      file,
+      ...(other ? { other } : {}),
+      statistic,
+      targets: `0-${names.length - 1}`,
+      ranks: isStep ? asRanges(ranks) : at,
+      first: isStep ? at : steps[0]!,
+      last: isStep ? at : steps.at(-1)!,
+      columns: 1,
+    }),
+    signal,
+  );
+  return decoded(() => fromBinary(TrendMovesSchema, body)).moves;
 }
 
 /** Numbers as the routes take them: `0,3,5-9`. */

@@ -8,11 +8,21 @@ export type { Texts } from './en';
 export const LANGUAGES = { en, zh } satisfies Record<string, Texts>;
 export type Language = keyof typeof LANGUAGES;
 
+/** Where a longer name would be cut, the side is called by its part. */
+const SHORT = 12;
 const SETTING = 'language';
+
+/** What the user calls both sides; empty where nobody said. */
+export interface SideNames {
+  readonly debug: string;
+  readonly reference: string;
+}
 
 type Listener = (texts: Texts) => void;
 const listeners = new Set<Listener>();
 let current: Language = 'en';
+let names: SideNames = { debug: '', reference: '' };
+let shown: Texts = withNames();
 
 export function isLanguage(value: unknown): value is Language {
   return typeof value === 'string' && Object.hasOwn(LANGUAGES, value);
@@ -33,8 +43,45 @@ export function initialLanguage(): Language {
   return isLanguage(stored) ? stored : preferredLanguage(navigator.languages);
 }
 
+/** The words of the language, with the names of the sides that are compared. */
 export function texts(): Texts {
-  return LANGUAGES[current];
+  return shown;
+}
+
+/** From now on the sides are called so wherever they are spoken of. */
+export function nameSides(next: SideNames): void {
+  if (next.debug === names.debug && next.reference === names.reference) return;
+  names = next;
+  renew();
+}
+
+function renew(): void {
+  shown = withNames();
+  for (const listener of listeners) listener(shown);
+}
+
+function withNames(): Texts {
+  const { roles } = LANGUAGES[current];
+  const debug = names.debug || roles.debug;
+  const reference = names.reference || roles.reference;
+  const sides = { debug, reference, model: names.debug || roles.model };
+  const shortSides = {
+    debug: debug.length > SHORT ? roles.debug : debug,
+    reference: reference.length > SHORT ? roles.reference : reference,
+  };
+  return { ...filledIn(LANGUAGES[current], sides), sides, shortSides };
+}
+
+/** Every text with the names in place of `{debug}` and `{reference}`. */
+function filledIn<T>(part: T, sides: SideNames): T {
+  if (typeof part === 'string') {
+    return part.replace(/\{(debug|reference)\}/g, (_, side: keyof SideNames) => sides[side]) as T;
+  }
+  if (typeof part !== 'object' || part === null || Array.isArray(part)) return part;
+  const entries = Object.entries(part as Record<string, unknown>).map(
+    ([key, value]) => [key, filledIn(value, sides)] as const,
+  );
+  return Object.fromEntries(entries) as T;
 }
 
 /** What a click on the switch leads to. */
@@ -45,16 +92,17 @@ export function nextLanguage(): Language {
 
 export function setLanguage(next: Language): void {
   current = next;
-  document.documentElement.lang = texts().language.tag;
-  document.title = texts().title;
-  for (const listener of listeners) listener(texts());
+  const { language, title } = LANGUAGES[next];
+  document.documentElement.lang = language.tag;
+  document.title = title;
+  renew();
 }
 
 export function rememberLanguage(next: Language): void {
   writeSetting(SETTING, next);
 }
 
-/** Calls the listener on every change of language until the returned function is called. */
+/** Calls the listener on every change of language and of the sides' names until the returned function is called. */
 export function onLanguageChange(listener: Listener): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);

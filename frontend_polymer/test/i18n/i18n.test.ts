@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { LANGUAGES, preferredLanguage, type Texts } from '../../src/i18n';
+import { LANGUAGES, nameSides, preferredLanguage, texts, type Texts } from '../../src/i18n';
 import { en } from '../../src/i18n/en';
 
 const OTHERS: [string, Texts][] = Object.entries(LANGUAGES).filter(([code]) => code !== 'en');
@@ -59,4 +59,19 @@ it.each([
   [[], 'en'],
 ])('chooses a language for %j', (browser, language) => {
   expect(preferredLanguage(browser)).toBe(language);
+});
+it('calls the sides by their names, and where these are long briefly by their parts', () => {
+  const long = 'a name that is longer than its place';
+  nameSides({ debug: '$&{debug}', reference: long });
+  expect(texts().sides).toEqual({
+    debug: '$&{debug}',
+    reference: long,
+    model: '$&{debug}',
+  });
+  expect(texts().shortSides).toEqual({ debug: '$&{debug}', reference: 'Reference' });
+  expect(texts().view.onlyReference).toBe(`only in ${long}`);
+  expect(texts().metricHints.max_diff).toContain(`max($&{debug}) − max(${long})`);
+  nameSides({ debug: '', reference: '' });
+  expect(texts().sides).toEqual(en.roles);
+  expect(texts().view.onlyDebug).toBe('only in Debug');
 });

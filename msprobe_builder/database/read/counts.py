@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
+from math import nan
 from typing import NamedTuple
 
 from msprobe_builder.base.codes import Grade, words
@@ -13,6 +14,7 @@ from msprobe_builder.database.read.cells import (
     MAX_NODE,
     integer,
     integers,
+    number,
     optional_integer,
     optional_text,
     text,
@@ -96,6 +98,7 @@ class GraphCounts(NamedTuple):
     nodes: int
     grades: tuple[int, ...]  # by number of the grade, the root included
     worst: int
+    loss: float | None = None
 
 
 def read_graph_counts(connection: sqlite3.Connection) -> list[GraphCounts]:
@@ -103,7 +106,7 @@ def read_graph_counts(connection: sqlite3.Connection) -> list[GraphCounts]:
     counted = ", ".join(f"ifnull(rollup.{word}, 0)" for word in words(Grade))
     rows = connection.execute(
         "SELECT graph.graph_id, step, rank, side, micro_steps, node_count, root.grade,"
-        f" ifnull(worst_grade, 0), {counted} FROM graph"
+        f" ifnull(worst_grade, 0), loss, {counted} FROM graph"
         " JOIN node AS root ON root.node_id = first_node"
         " LEFT JOIN rollup ON rollup.node_id = first_node ORDER BY step, rank, side"
     ).fetchall()
@@ -111,7 +114,7 @@ def read_graph_counts(connection: sqlite3.Connection) -> list[GraphCounts]:
         return []
     # A column at a time: a file of a thousand ranks and ten steps has 20,000 of them.
     last = len(Grade) - 1
-    graph, step, rank, side, micro_steps, nodes, own, worst, *below = zip(*rows, strict=True)
+    graph, step, rank, side, micro_steps, nodes, own, worst, loss, *below = zip(*rows, strict=True)
     plain = [integers(column) for column in (graph, step, rank)]
     sides = integers(side, 0, 1)
     more = [integers(column) for column in (micro_steps, nodes)]
@@ -120,5 +123,9 @@ def read_graph_counts(connection: sqlite3.Connection) -> list[GraphCounts]:
     ]
     for counts, grade in zip(grades, integers(own, 0, last), strict=True):
         counts[grade] += 1
-    columns = (*plain, sides, *more, map(tuple, grades), integers(worst, 0, last))
+    columns = (*plain, sides, *more, map(tuple, grades), integers(worst, 0, last), map(_loss, loss))
     return list(map(GraphCounts, *columns))
+
+
+def _loss(value: object) -> float | None:
+    return nan if value == "NaN" else number(value)

@@ -40,6 +40,8 @@ class GraphPair:
     bench_overflow_counts: tuple[int, ...] = ()
     automatic: int = 0  # matches by evidence that nobody has confirmed
     groups: int = 0
+    npu_loss: float | None = None  # NaN where it is, None where none was recorded
+    bench_loss: float | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,8 @@ def _read_graphs(connection: sqlite3.Connection) -> tuple[GraphPair, ...]:
                 overflows.get(bench.graph_id, ()) if bench else (),
                 automatic.get(npu.graph_id, 0) if npu else 0,
                 groups.get(npu.graph_id, 0) if npu else 0,
+                npu.loss if npu else None,
+                bench.loss if bench else None,
             )
         )
     return tuple(pairs)

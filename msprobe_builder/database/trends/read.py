@@ -25,6 +25,7 @@ class TrendAxes:
     ranks: tuple[int, ...]
     kinds: tuple[str, ...]  # of each target
     names: tuple[str, ...]
+    modules: tuple[str | None, ...]
     source: str  # monitor, dump or reference
 
 
@@ -40,19 +41,21 @@ class TrendPlace:
 
 def read_axes(connection: sqlite3.Connection) -> TrendAxes:
     """Steps and ranks rising, targets in the order in which a step comes by them."""
-    rows = connection.execute("SELECT target_id, kind, name FROM target ORDER BY target_id")
-    kinds, names = [], []
-    for place, (target, kind, name) in enumerate(rows):
+    rows = connection.execute("SELECT target_id, kind, name, module FROM target ORDER BY target_id")
+    kinds, names, modules = [], [], []
+    for place, (target, kind, name, module) in enumerate(rows):
         if target != place:
             raise DamagedError(f"target {place} is missing")
         kinds.append(text(kind))
         names.append(text(name))
+        modules.append(optional_text(module))
     meta = connection.execute("SELECT value FROM meta WHERE key = 'kind'").fetchone()
     return TrendAxes(
         tuple(integer(one) for (one,) in connection.execute("SELECT step FROM step ORDER BY step")),
         tuple(integer(one) for (one,) in connection.execute("SELECT rank FROM rank ORDER BY rank")),
         tuple(kinds),
         tuple(names),
+        tuple(modules),
         text(meta[0]) if meta else "",
     )
 
@@ -104,8 +107,13 @@ def read_window(
     rows = connection.execute(
         f"SELECT target_id, rank, step, {STATISTICS[place]}, nan_flags >> {place} & 1 FROM value"
         " WHERE target_id IN (SELECT value FROM json_each(?))"
-        " AND rank IN (SELECT value FROM json_each(?)) AND step BETWEEN ? AND ?",
-        (json.dumps(list(targets)), json.dumps(list(ranks)), min(steps), max(steps)),
+        " AND rank IN (SELECT value FROM json_each(?)) AND step BETWEEN ? AND ?"
+        " AND step IN (SELECT value FROM json_each(?))",
+        (
+            *(json.dumps(list(axis)) for axis in (targets, ranks)),
+            *(min(steps), max(steps)),
+            json.dumps(list(steps)),
+        ),
     ).fetchall()
     if not rows:
         return values, there

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from itertools import chain, repeat
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.stack import Frame
 from msprobe_builder.facts.fact import encode
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.metrics.loss import loss_of
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.metrics.rollup import roll_up
 
@@ -135,8 +137,9 @@ def _write_graph(
     tree, dump = graph.tree, graph.dump
     calls = tree.calls
     graph_id = side + 1
+    loss = loss_of(tree, graph.table)
     connection.execute(
-        "INSERT INTO graph VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO graph VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             graph_id,
             side,
@@ -150,6 +153,7 @@ def _write_graph(
             clean(str(dump.directory)),
             None if dump.tensor_dir is None else clean(str(dump.tensor_dir)),
             result.inputs[side],
+            "NaN" if loss is not None and isnan(loss) else loss,
         ),
     )
     overflow = [OrNull(graph.overflow, 0)] if graph.overflow.any() else []

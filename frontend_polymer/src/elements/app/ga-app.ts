@@ -6,7 +6,7 @@ import { answersIn } from '../../session/page-answers';
 import { isFocusFree, onReturn } from '../../session/returning';
 import { paletteOf, type Palette } from '../../canvas/palette';
 import type { GradeBand, MatchAction } from '../../generated/graph_pb';
-import { initialLanguage, setLanguage, type Texts } from '../../i18n';
+import { initialLanguage, nameSides, setLanguage, type Texts } from '../../i18n';
 import type { NodeRef } from '../../layout/hierarchy';
 import { fileOf, type AppState } from '../../session/app-state';
 import { Session } from '../../session/session';
@@ -230,6 +230,8 @@ export class GaApp extends LocalizedElement implements CommandTarget {
   private stateChanged(state: AppState, previous: AppState): void {
     const isJump = state.jumps !== previous.jumps;
     this.state = state;
+    const file = fileOf(state);
+    if (file) nameSides({ debug: file.npuName, reference: file.benchName });
     this.windowTitle.say(shownPlace(state, this.text), this.text.title);
     if (state.view !== previous.view) {
       this.address.write(this.currentView(state.view), isJump);

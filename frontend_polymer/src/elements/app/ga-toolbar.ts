@@ -7,6 +7,7 @@ import type { Session } from '../../session/session';
 import { ALL_MICRO_STEPS } from '../../session/state';
 import { fileTitle } from '../../session/titles';
 import type { ThemeChoice } from '../../session/theme';
+import '../parts/ga-choices';
 import '../parts/ga-icon';
 import type { IconName } from '../parts/ga-icon';
 import type { GaSearch } from '../find/ga-search';
@@ -133,6 +134,7 @@ export class GaToolbar extends LocalizedElement {
         state="[[state]]"
         is-list-open="{{isListOpen}}"
       ></ga-search>
+      <ga-choices></ga-choices>
       <div class="settings">
         <ga-trend
           id="trend"

@@ -47,6 +47,14 @@ export class GaTensorTable extends LocalizedElement {
           color: var(--ga-text);
           font-weight: 600;
         }
+        /* A side may have a long name: columns are as wide as their numbers. */
+        .group .fit {
+          display: block;
+          width: 0;
+          min-width: 100%;
+          overflow: hidden;
+          text-overflow: ellipsis;
+        }
         .sort {
           height: 20px;
           padding: 0 4px;

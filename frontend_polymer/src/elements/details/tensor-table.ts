@@ -128,8 +128,10 @@ function sortable(
 }
 
 function groupTitle(text: string): HTMLTableCellElement {
-  const title = create('th', 'group first', text);
+  const title = create('th', 'group first');
   title.scope = 'colgroup';
+  title.append(create('span', 'fit', text));
+  title.title = text;
   return title;
 }
 

@@ -85,8 +85,8 @@ export class GaSearch extends LocalizedElement {
         title="[[text.search.side]]"
         aria-label="[[text.search.side]]"
       >
-        <option value="npu">[[text.sides.debug]]</option>
-        <option value="bench">[[text.sides.reference]]</option>
+        <option value="npu">[[text.shortSides.debug]]</option>
+        <option value="bench">[[text.shortSides.reference]]</option>
       </select>
       <div class="field">
         <ga-icon name="search"></ga-icon>

@@ -84,8 +84,8 @@ export class GaSides extends LocalizedElement {
       </style>
       <div class="names" style$="[[_room(heads)]]">
         <div class$="[[_sideClass(state)]]">
-          <strong class="cut">[[_called(file.npuName, state, text)]]</strong>
-          <span class="muted" hidden$="[[!file.npuName]]">[[_sideName(state, text)]]</span>
+          <strong class="cut">[[_sideName(state, text)]]</strong>
+          <span class="muted" hidden$="[[!file.npuName]]">[[_role(state, text)]]</span>
           <span
             class="mono path cut"
             title="[[file.npuPath]]"
@@ -95,8 +95,8 @@ export class GaSides extends LocalizedElement {
           <span class="note" hidden$="[[!_isAlone(state)]]">[[text.header.noGraph]]</span>
         </div>
         <div class="side" hidden$="[[!_hasBench(state)]]">
-          <strong class="cut">[[_calledReference(file.benchName, text)]]</strong>
-          <span class="muted" hidden$="[[!file.benchName]]">[[text.sides.reference]]</span>
+          <strong class="cut">[[text.sides.reference]]</strong>
+          <span class="muted" hidden$="[[!file.benchName]]">[[text.roles.reference]]</span>
           <span
             class="mono path cut"
             title="[[file.benchPath]]"
@@ -110,14 +110,14 @@ export class GaSides extends LocalizedElement {
         hidden$="[[!heads]]"
         style$="[[_end(heads.debug)]]"
         title="[[text.view.valuesHint]]"
-        >[[text.view.values]] · [[text.sides.debug]]</span
+        >[[text.view.values]] · [[text.shortSides.debug]]</span
       >
       <span
         class="head"
         hidden$="[[!heads]]"
         style$="[[_end(heads.reference)]]"
         title="[[text.view.valuesHint]]"
-        >[[text.sides.reference]]</span
+        >[[text.shortSides.reference]]</span
       >`;
   }
 
@@ -152,17 +152,12 @@ export class GaSides extends LocalizedElement {
     return sideName(state, Side.NPU, text);
   }
 
-  /** What the user calls the run, else what its side is. */
-  _called(name: string, state: AppState, text: Texts): string {
-    return name || sideName(state, Side.NPU, text);
+  _role(state: AppState, text: Texts): string {
+    return fileOf(state)?.isComparison ? text.roles.debug : text.roles.model;
   }
 
   _same(name: string, path: string): boolean {
     return name === path;
-  }
-
-  _calledReference(name: string, text: Texts): string {
-    return name || text.sides.reference;
   }
 
   _sideClass(state: AppState): string {

@@ -60,7 +60,7 @@ export class GaFileFacts extends LocalizedElement {
         <dd class="mono">[[file.file]]</dd>
         <dt>[[_sideName(file, text)]]</dt>
         <dd class="mono">[[file.npuPath]]</dd>
-        <dt hidden$="[[!file.isComparison]]">[[text.sides.reference]]</dt>
+        <dt hidden$="[[!file.isComparison]]">[[text.roles.reference]]</dt>
         <dd class="mono" hidden$="[[!file.isComparison]]">[[file.benchPath]]</dd>
         <dt>[[text.notes.task]]</dt>
         <dd>[[_task(file, text)]]</dd>
@@ -86,7 +86,7 @@ export class GaFileFacts extends LocalizedElement {
   }
 
   _sideName(file: DatabaseFile | undefined, text: Texts): string {
-    return file?.isComparison ? text.sides.debug : text.sides.model;
+    return file?.isComparison ? text.roles.debug : text.roles.model;
   }
 
   _task(file: DatabaseFile | undefined, text: Texts): string {

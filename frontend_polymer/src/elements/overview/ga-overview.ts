@@ -1,7 +1,13 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
+import { lossesOf } from '../../data/losses';
 import type { Palette } from '../../canvas/palette';
-import type { Configuration, DatabaseFile, GraphPair } from '../../generated/graph_pb';
+import {
+  Side,
+  type Configuration,
+  type DatabaseFile,
+  type GraphPair,
+} from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import { fileOf, type AppState } from '../../session/app-state';
 import { verdictOf } from '../../session/verdict';
@@ -17,6 +23,7 @@ import { heatStrip } from './heat-strip';
 import { outcomeCounts } from './outcome-counts';
 import { overviewStyles } from './overview-styles';
 import { LocalizedElement } from '../parts/localized';
+import { lossCurve, lossStyles } from '../parts/loss-curve';
 import { showWithin } from '../parts/show-within';
 import { controls } from '../parts/styles';
 
@@ -29,7 +36,7 @@ export interface GraphPlace {
 /** All steps and ranks of a file: how bad each is, what was compared, what the build remarked. */
 export class GaOverview extends LocalizedElement {
   static get template() {
-    return html`${controls}${overviewStyles}
+    return html`${controls}${overviewStyles}${lossStyles}
       <div class="page">
         <section class="wide" hidden$="[[!file.configuration]]">
           <ga-configuration configuration="[[_configuration(file)]]"></ga-configuration>
@@ -60,6 +67,7 @@ export class GaOverview extends LocalizedElement {
             </div>
           </header>
           <p class="muted">[[_hints(file, text)]]</p>
+          <div id="loss"></div>
           <div id="outcomes"></div>
           <div id="strip"></div>
           <div
@@ -115,7 +123,7 @@ export class GaOverview extends LocalizedElement {
   private shown = '';
   private readonly resized = new ResizeObserver(() => {
     this._look();
-    if (this.map.clientWidth !== this.width) this.drawStrip();
+    if (this.map.clientWidth !== this.width) this.drawWide();
     this.width = this.map.clientWidth;
   });
   private width = 0;
@@ -197,7 +205,7 @@ export class GaOverview extends LocalizedElement {
     element.setAttribute('aria-labelledby', 'mapTitle');
     this.map.replaceChildren(element);
     (this.$['outcomes'] as HTMLElement).replaceChildren(...outcomeCounts(file, text));
-    this.drawStrip();
+    this.drawWide();
     const { table, more } = graphCounts(file, text);
     (this.$['counts'] as HTMLElement).replaceChildren(table);
     this.moreCounts = more;
@@ -220,6 +228,18 @@ export class GaOverview extends LocalizedElement {
 
   _paletteChanged(): void {
     if (this.file && this.heatMap) this.drawStrip();
+  }
+
+  /** What is as wide as there is room. */
+  private drawWide(): void {
+    this.drawStrip();
+    const { file, text, map } = this;
+    const { debug, reference, model } = text.sides;
+    const own = file?.isComparison ? debug : model;
+    const losses = lossesOf(file?.graphs ?? []);
+    const names = losses.lines.map(({ side }) => (side === Side.NPU ? own : reference));
+    const loss = lossCurve(losses, names, map.clientWidth, text);
+    (this.$['loss'] as HTMLElement).replaceChildren(...(loss ? [loss] : []));
   }
 
   /** Where ranks are so many that cells have to be scrolled to: all of them in one picture. */

@@ -3,6 +3,7 @@ import { html } from '@polymer/polymer/polymer-element.js';
 import {
   differences,
   fetchCells,
+  fetchMoves,
   fetchTrend,
   fetchTrendGraphs,
   fetchTrends,
@@ -10,30 +11,29 @@ import {
   type Fixed,
   type Window,
 } from '../../data/trend';
-import { Side, type Trend, type TrendGraph } from '../../generated/graph_pb';
+import { Side, type TrendGraph } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
-import type { Session } from '../../session/session';
 import { create } from '../parts/create';
-import { formatCount, formatNumber } from '../parts/format';
+import { curves } from '../parts/curves';
+import { formatCount } from '../parts/format';
 import '../parts/ga-icon';
-import { LocalizedElement } from '../parts/localized';
-import { fill, moved, prefer } from './trend-controls';
-import { curveOf } from './trend-curve';
+import { TrendPage } from './trend-page';
+import { fill, linkTo, moved, prefer } from './trend-controls';
+import { lossPart } from './trend-loss';
 import { CONTROLS, lookIn, lookText, rangeOf, type Control, type TrendLook } from './trend-link';
 import { groundOf, NAMES, ROW, TrendMap } from './trend-map';
-import { Questions, type Question } from './trend-questions';
+import { ordered, RowOrder } from './trend-rows';
 import { turned } from './trend-range';
 import {
   blockOf,
   columnsIn,
   drawnOf,
   placeOf,
-  placesOf,
   same,
+  rowLabels,
   rowNames,
   sceneOf,
-  stepsOf,
-  targetsOf,
+  valueText,
   type Shown,
   type TrendPlace,
 } from './trend-shown';
@@ -41,9 +41,10 @@ import { trendParts, trendStyles } from './trend-template';
 
 /** Zooming is told once it rests: browsers refuse more than a few hundred changes in a while. */
 const PAUSE_MS = 300;
+const CURVE = 150;
 
 /** A button, and the page of trends that it opens: any statistic over two of step, rank and tensor. */
-export class GaTrend extends LocalizedElement {
+export class GaTrend extends TrendPage {
   static get template() {
     return html`${trendStyles}${trendParts}`;
   }
@@ -63,13 +64,10 @@ export class GaTrend extends LocalizedElement {
     return ['_worded(text)'];
   }
 
-  declare session: Session;
   /** What a link asks for; empty while the page is closed. */
   declare wanted: string;
-  declare problem: string;
   declare hint: string;
   declare isEmpty: boolean;
-  private trend: Trend | null = null;
   private rows: readonly number[] = [];
   private columns: readonly number[] = [];
   private range: readonly [number, number] | null = null;
@@ -84,7 +82,8 @@ export class GaTrend extends LocalizedElement {
   private told = '';
   private timer = 0;
   private readonly painter = new TrendMap();
-  private readonly questions = new Questions();
+  private readonly rowOrder = new RowOrder();
+  private lossOf = '';
 
   /** Look for files, and show the first one. */
   open(): void {
@@ -148,7 +147,40 @@ export class GaTrend extends LocalizedElement {
     this.questions.drop('cells');
     this.shown = null;
     this.asked = this.asking = '';
-    this.layOut();
+    void this.order();
+    void this.showLoss();
+  }
+
+  /** Rows have their order before they are shown. */
+  private async order(): Promise<void> {
+    const { trend } = this;
+    if (!trend || this.loaded !== this.value('run')) return;
+    const held = { fixed: this.value('fixed') as Fixed, at: Number(this.value('at')) };
+    const files = { file: this.value('run'), other: this.value('other') };
+    const asked = { ...files, ...held, statistic: this.value('statistic') };
+    const isByMoves = this.value('order') === 'moves' && held.fixed !== 'target';
+    const isCurrent = await this.rowOrder.settle(isByMoves ? asked : null, async (chosen) => {
+      let moves: readonly number[] | null = null;
+      await this.guarded('moves', async (signal) => {
+        moves = await fetchMoves(this.session.fetch, trend, chosen, signal);
+      });
+      return moves;
+    });
+    if (isCurrent) this.layOut();
+  }
+
+  private async showLoss(): Promise<void> {
+    const files = [this.value('run'), this.value('other')].filter(Boolean);
+    const rank = this.value('fixed') === 'rank' ? Number(this.value('at')) : NaN;
+    const key = JSON.stringify([files, rank]);
+    if (key === this.lossOf || !this.trend) return;
+    this.lossOf = key;
+    await this.guarded('loss', async (signal) => {
+      const curve = await lossPart(this.session.fetch, files, rank, this.words, signal);
+      signal.throwIfAborted();
+      this.inside('loss').replaceChildren(...(curve ? [curve] : []));
+      this.layOut();
+    });
   }
 
   _reset(): void {
@@ -190,10 +222,8 @@ export class GaTrend extends LocalizedElement {
   }
 
   _worded(text: Texts): void {
-    fill(
-      this.inside('fixed'),
-      (['rank', 'step', 'target'] as const).map((one) => [one, text.trend.fixedBy[one]]),
-    );
+    fill(this.inside('fixed'), Object.entries(text.trend.fixedBy));
+    fill(this.inside('order'), Object.entries(text.trend.orders));
     if (this.trend) this.fillAxes();
   }
 
@@ -208,27 +238,12 @@ export class GaTrend extends LocalizedElement {
     this.range = rangeOf(trend, look?.steps ?? null);
     this.shown = null;
     this.fillAxes();
-    for (const control of ['statistic', 'kind', 'fixed', 'filter'] as const) {
+    for (const control of ['statistic', 'kind', 'fixed', 'filter', 'order'] as const) {
       prefer(this.inside(control), look?.chosen[control]);
     }
     this.fillPlaces();
     prefer(this.inside('at'), look?.chosen.at);
     this._changed();
-  }
-
-  private fillAxes(): void {
-    const { kinds, statistics } = this.trend!;
-    fill(this.inside('statistic'), statistics.map(same));
-    fill(this.inside('kind'), [['', this.text.trend.allKinds], ...kinds.map(same)]);
-    this.fillPlaces();
-  }
-
-  private fillPlaces(): void {
-    fill(this.inside('at'), placesOf(this.trend!, this.value('fixed') as Fixed, this.targets));
-  }
-
-  private get targets(): number[] {
-    return targetsOf(this.trend!, this.value('kind'), this.value('filter'));
   }
 
   private layOut(): void {
@@ -238,7 +253,7 @@ export class GaTrend extends LocalizedElement {
     const fixed = this.value('fixed') as Fixed;
     const [from, to] = this.range ?? [0, trend.steps.length - 1];
     const held = this.value('at') ? trend.ranks : [];
-    this.rows = fixed === 'target' ? held : this.targets;
+    this.rows = fixed === 'target' ? held : ordered(trend, this.targets, this.rowOrder.moves);
     this.columns = fixed === 'step' ? trend.ranks : trend.steps.slice(from, to + 1);
     this.hint = this.value('other') ? this.text.trend.hintDifference : this.text.trend.hint;
     this.inside('space').style.height =
@@ -291,9 +306,10 @@ export class GaTrend extends LocalizedElement {
       const cells = await fetchCells(this.session.fetch, window, signal);
       signal.throwIfAborted();
       const marks = cells.rows.map(window.other ? differences : scores);
-      const names = rowNames(this.trend!, window, this.value('kind'), this.text);
+      const asked = [this.trend!, window, this.value('kind'), this.text] as const;
       if (String(this.shown?.cells.columns) !== String(cells.columns)) this.unchoose();
-      this.shown = { cells, scores: marks, first, names, window };
+      const [names, labels] = [rowNames(...asked), rowLabels(...asked)];
+      this.shown = { cells, scores: marks, first, names, labels, window };
       this.draw();
     });
     if (this.asking !== key) return;
@@ -319,19 +335,20 @@ export class GaTrend extends LocalizedElement {
     const values = shown?.cells.rows[row - shown.first];
     if (!shown || !values || column < 0 || column >= values.length) return;
     this.chosen = { row, column };
-    const place = placeOf(shown, row, column);
-    const value = values[column];
-    const words = value === undefined ? this.text.trend.nothing : formatNumber(value);
-    const name = this.trend!.names[place.target]!;
-    const said = this.text.trend.value(name, stepsOf(shown, column, place), place.rank, words);
-    this.inside('value').textContent = said;
+    const at = row - shown.first;
+    this.inside('value').textContent = valueText(shown, this.trend!, row, column, this.text);
     const button = Object.assign(create('button', '', this.text.trend.graphs), { id: 'graphs' });
     button.addEventListener('click', () => void this.lookForGraphs());
     this.inside('links').replaceChildren(button);
-    const at = row - shown.first;
-    const curve = curveOf(shown.cells, at, shown.names[at]!, this.canvas.clientWidth);
-    this.inside('curve').replaceChildren(curve);
+    const { columns, rows } = shown.cells;
+    const look = { width: this.canvas.clientWidth, height: CURVE, label: shown.names[at]! };
+    this.inside('curve').replaceChildren(curves(columns, [rows[at]!], look));
     this.draw();
+  }
+
+  protected override failed(problem: string): void {
+    super.failed(problem);
+    this.asked = '';
   }
 
   private unchoose(): void {
@@ -346,53 +363,18 @@ export class GaTrend extends LocalizedElement {
     await this.guarded('graphs', async (signal) => {
       const { file } = shown.window;
       const graphs = await fetchTrendGraphs(this.session.fetch, { ...place, file }, signal);
-      const links = graphs.map((graph) => this.linkTo(graph, place));
+      const links = graphs.map((graph) => linkTo(graph, () => this.go(graph, place)));
       const none = create('span', '', this.text.trend.noGraph);
       this.inside('links').replaceChildren(...(links.length ? links : [none]));
       links[0]?.focus();
     });
   }
 
-  private linkTo({ file, node }: TrendGraph, { step, rank }: TrendPlace) {
-    const button = create('button', '', node ? `${file} · ${node}` : file);
-    button.addEventListener('click', () => {
-      const { view } = this.session.state;
-      const place = { file, step, rank, node, side: Side.NPU, only: null, look: null, trend: '' };
-      this.tell(); // the way back leads to what is shown now
-      void this.session.follow({ ...view, ...place, page: 'graph' }, true);
-    });
-    return button;
-  }
-
-  // -- parts ---------------------------------------------------------------------------------
-
-  /** What is wrong is said on the page. */
-  private async guarded(question: Question, run: (signal: AbortSignal) => Promise<void>) {
-    this.problem = '';
-    const problem = await this.questions.ask(question, run);
-    if (problem === null) return;
-    this.asked = '';
-    this.problem = problem;
-  }
-
-  private value(id: string): string {
-    return (this.inside(id) as HTMLSelectElement | HTMLInputElement).value;
-  }
-
-  private inside(id: string): HTMLElement {
-    return this.$[id] as HTMLElement;
-  }
-
-  private get dialog(): HTMLDialogElement {
-    return this.inside('dialog') as HTMLDialogElement;
-  }
-
-  private get map(): HTMLElement {
-    return this.inside('map');
-  }
-
-  private get canvas(): HTMLCanvasElement {
-    return this.inside('canvas') as HTMLCanvasElement;
+  private go({ file, node }: TrendGraph, { step, rank }: TrendPlace): void {
+    const { view } = this.session.state;
+    const place = { file, step, rank, node, side: Side.NPU, only: null, look: null, trend: '' };
+    this.tell(); // the way back leads to what is shown now
+    void this.session.follow({ ...view, ...place, page: 'graph' }, true);
   }
 }
 

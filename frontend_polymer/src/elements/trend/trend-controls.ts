@@ -1,3 +1,6 @@
+import type { TrendGraph } from '../../generated/graph_pb';
+import { create } from '../parts/create';
+
 /** Offers other choices; what was chosen stays if it is among them. */
 export function fill(
   control: HTMLElement,
@@ -18,6 +21,13 @@ export function prefer(control: HTMLElement, value: string | undefined): void {
 
 function fillIn(select: HTMLSelectElement, value: string): void {
   if ([...select.options].some((one) => one.value === value)) select.value = value;
+}
+
+/** A button that leads to a graph. */
+export function linkTo({ file, node }: TrendGraph, go: () => void): HTMLButtonElement {
+  const button = create('button', '', node ? `${file} · ${node}` : file);
+  button.addEventListener('click', go);
+  return button;
 }
 
 /** The cell that an arrow key leads to; null for every other key. */

@@ -3,7 +3,16 @@
 import type { Trend } from '../../generated/graph_pb';
 
 /** Which values are shown, by the identifiers of the controls that say so. */
-export const CONTROLS = ['run', 'other', 'statistic', 'fixed', 'at', 'kind', 'filter'] as const;
+export const CONTROLS = [
+  'run',
+  'other',
+  'statistic',
+  'fixed',
+  'at',
+  'kind',
+  'filter',
+  'order',
+] as const;
 export type Control = (typeof CONTROLS)[number];
 
 /** Everything that a link carries; what is empty is left to the page. */

@@ -1,20 +1,25 @@
 import { isOutlier, type Cells } from '../../data/trend';
 
+import type { RowLabel } from './trend-rows';
+
 /** Height of a row in pixels. */
 export const ROW = 20;
-export const NAMES = 320;
+export const NAMES = 400;
+/** Where beside the module begins what a row is there. */
+const REST = 220;
 
 /** Colours of a map on light and dark ground. */
 export interface Ground {
   readonly isDark: boolean;
   readonly text: string;
   readonly muted: string;
+  readonly line: string;
 }
 
 export interface Drawn {
   readonly cells: Cells;
   readonly scores: readonly (readonly (number | undefined)[])[];
-  readonly names: readonly string[];
+  readonly labels: readonly RowLabel[];
   readonly isDifference: boolean;
   /** Where the first row lies, in pixels from the top. */
   readonly top: number;
@@ -31,6 +36,7 @@ export function groundOf(element: HTMLElement): Ground {
     isDark: style.colorScheme.includes('dark'),
     text: style.getPropertyValue('--ga-text'),
     muted: style.getPropertyValue('--ga-muted'),
+    line: style.getPropertyValue('--ga-border'),
   };
 }
 
@@ -52,13 +58,7 @@ export class TrendMap {
     context.scale(scale, scale);
     context.font = '12px system-ui, sans-serif';
     context.textBaseline = 'middle';
-    const { names, top, chosen } = drawn;
-    names.forEach((name, row) => {
-      const y = top + row * ROW;
-      if (y + ROW < 0 || y > height) return;
-      context.fillStyle = row === chosen ? ground.text : ground.muted;
-      context.fillText(shortened(context, name, NAMES - 16), 8, y + ROW / 2);
-    });
+    drawLabels(context, drawn, height, ground);
     if (drawn.cells !== this.painted?.cells || ground.isDark !== this.painted.isDark) {
       this.paint(drawn, ground.isDark);
     }
@@ -119,6 +119,29 @@ export class TrendMap {
     context.putImageData(image, 0, 0);
     this.marks = marks;
   }
+}
+
+/** A module stands beside the first of its rows, and of those in view. */
+function drawLabels(
+  context: CanvasRenderingContext2D,
+  { labels, top, chosen }: Drawn,
+  height: number,
+  ground: Ground,
+): void {
+  let above: string | null = null;
+  labels.forEach(({ group, rest }, row) => {
+    const y = top + row * ROW;
+    if (y + ROW / 2 < 0 || y > height) return;
+    const middle = y + ROW / 2;
+    context.fillStyle = row === chosen ? ground.text : ground.muted;
+    context.fillText(shortened(context, rest, NAMES - REST - 8), REST, middle);
+    if (group === above) return;
+    above = group;
+    context.fillStyle = ground.text;
+    context.fillText(shortened(context, group, REST - 16), 8, middle);
+    context.fillStyle = ground.line;
+    if (row > 0) context.fillRect(0, y - 1, NAMES, 1);
+  });
 }
 
 /** So many colours on each side of grey. */

@@ -1,5 +1,5 @@
 /** Of each kind only the last question counts. */
-export type Question = 'axes' | 'cells' | 'graphs';
+export type Question = 'axes' | 'cells' | 'graphs' | 'loss' | 'moves';
 
 /** What was asked of the server and not answered. */
 export class Questions {

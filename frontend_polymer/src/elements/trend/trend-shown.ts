@@ -1,6 +1,8 @@
 import type { Cells, Fixed, Window } from '../../data/trend';
 import type { Trend } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
+import { formatNumber } from '../parts/format';
+import { labelOf, type RowLabel } from './trend-rows';
 import { ROW, type Drawn } from './trend-map';
 
 /** The values on screen and what they are of. */
@@ -10,6 +12,7 @@ export interface Shown {
   /** Place of its first row among all rows. */
   readonly first: number;
   readonly names: readonly string[];
+  readonly labels: readonly RowLabel[];
   readonly window: Window;
 }
 
@@ -29,6 +32,25 @@ export function placeOf({ cells, window, first }: Shown, row: number, column: nu
     target: { step: begin, rank: line, target: at },
   };
   return places[fixed];
+}
+
+/** One value in words: whose it is, and when. */
+export function valueText(
+  shown: Shown,
+  trend: Trend,
+  row: number,
+  column: number,
+  { trend: words }: Texts,
+): string {
+  const place = placeOf(shown, row, column);
+  const value = shown.cells.rows[row - shown.first]![column];
+  const written = value === undefined ? words.nothing : formatNumber(value);
+  return words.value(
+    trend.names[place.target]!,
+    stepsOf(shown, column, place),
+    place.rank,
+    written,
+  );
 }
 
 /** Where an axis may be held, targets only if they are among these: values and words of the choices. */
@@ -52,6 +74,17 @@ function wholeName({ names, kinds, kind }: Trend, at: number): string {
 export function rowNames(trend: Trend, { fixed, rows }: Window, kind: string, text: Texts) {
   if (fixed === 'target') return rows.map((at) => `${text.trend.fixedBy.rank} ${at}`);
   return rows.map((at) => (kind ? trend.names[at]! : wholeName(trend, at)));
+}
+
+/** What stands beside rows: where a target is held, nothing but their rank. */
+export function rowLabels(
+  trend: Trend,
+  { fixed, rows }: Window,
+  kind: string,
+  text: Texts,
+): RowLabel[] {
+  if (fixed !== 'target') return rows.map((at) => labelOf(trend, at, kind !== ''));
+  return rows.map((at) => ({ group: `${text.trend.fixedBy.rank} ${at}`, rest: '' }));
 }
 
 /** A choice that is called what it is. */
@@ -101,7 +134,7 @@ export function drawnOf(
   return {
     cells: shown?.cells ?? NOTHING,
     scores: shown?.scores ?? [],
-    names: shown?.names ?? [],
+    labels: shown?.labels ?? [],
     isDifference: Boolean(shown?.window.other),
     top: first * ROW - scrolled,
     chosen: (chosenRow ?? -1) - first,

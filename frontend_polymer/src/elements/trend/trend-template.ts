@@ -1,9 +1,11 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
+import { lossStyles } from '../parts/loss-curve';
+import '../parts/ga-choices';
 import { controls } from '../parts/styles';
 
 /** How the page looks. */
-export const trendStyles = html`${controls}
+export const trendStyles = html`${controls}${lossStyles}
   <style>
     dialog {
       width: 100vw;
@@ -71,7 +73,7 @@ export const trendStyles = html`${controls}
       display: flex;
       justify-content: space-between;
       margin: -6px 0 0;
-      padding-left: 320px;
+      padding-left: 400px;
       color: var(--ga-muted);
       font-variant-numeric: tabular-nums;
     }
@@ -90,7 +92,7 @@ export const trendStyles = html`${controls}
       min-height: 150px;
     }
     /* Until a value is chosen, rows have the room. */
-    :is(#value, .links, .curve):empty {
+    :is(#value, .links, .curve, #loss):empty {
       display: none;
     }
   </style>`;
@@ -119,6 +121,7 @@ export const trendParts = html`<button
           <ga-icon name="clear"></ga-icon>
         </button>
       </header>
+      <ga-choices></ga-choices>
       <p id="problem" role="alert" hidden$="[[!problem]]">[[problem]]</p>
       <div id="none" hidden$="[[!isEmpty]]">
         <p>[[text.trend.none]]</p>
@@ -131,10 +134,12 @@ export const trendParts = html`<button
         <label>[[text.trend.fixed]]<select id="fixed" on-change="_narrowed"></select></label>
         <label>[[text.trend.at]]<select id="at" on-change="_changed"></select></label>
         <label>[[text.trend.kind]]<select id="kind" on-change="_narrowed"></select></label>
+        <label>[[text.trend.order]]<select id="order" on-change="_changed"></select></label>
         <label>[[text.trend.filter]]<input id="filter" type="search" on-input="_narrowed" /></label>
         <button id="reset" on-click="_reset">[[text.trend.reset]]</button>
       </div>
       <p hidden$="[[isEmpty]]">[[hint]]</p>
+      <div id="loss"></div>
       <div id="map" class="map" hidden$="[[isEmpty]]" on-scroll="_scrolled">
         <canvas
           id="canvas"

@@ -31,7 +31,10 @@ export const en = {
   },
   themes: { auto: 'Follow TensorBoard', light: 'Light', dark: 'Dark' },
 
-  sides: { debug: 'Debug', reference: 'Reference', model: 'Model' },
+  /** What part each side plays; `sides` is what they are called. */
+  roles: { debug: 'Debug', reference: 'Reference', model: 'Model' },
+  sides: { debug: '{debug}', reference: '{reference}', model: '{debug}' },
+  shortSides: { debug: '{debug}', reference: '{reference}' },
   header: {
     noGraph: 'This step and rank exist on one side only.',
   },
@@ -61,8 +64,8 @@ export const en = {
     splitter: 'Width of the two sides',
     unified: 'One tree',
     unifiedHint: 'Both sides in one tree, with what their nodes put out side by side (i)',
-    onlyDebug: 'only in debug',
-    onlyReference: 'only in the reference',
+    onlyDebug: 'only in {debug}',
+    onlyReference: 'only in {reference}',
     elsewhere: 'its counterpart stands elsewhere',
     values: 'L2 norm of the output',
     valuesHint: 'L2 norm of the first output of each node that has one, on either side',

@@ -1,5 +1,7 @@
 export const overviewEn = {
   label: 'Overview of all steps and ranks',
+  loss: 'Loss',
+  lossApart: (share: string, step: number) => `farthest apart at step ${step}: ${share}`,
   heatMap: 'Worst grade per step and rank',
   heatMapJudged: 'Verdict per step and rank',
   strip: (steps: number, ranks: number) =>
@@ -19,10 +21,10 @@ export const overviewEn = {
   nodes: 'Nodes',
   counts: 'Counts per graph',
   totals: 'All graphs',
-  unmatchedDebug: 'Unmatched, debug',
-  unmatchedReference: 'Unmatched, reference',
+  unmatchedDebug: 'Unmatched, {debug}',
+  unmatchedReference: 'Unmatched, {reference}',
   overflow: (level: string) => `Overflow: ${level}`,
-  oneSided: 'only on the debug side',
+  oneSided: 'only in {debug}',
   missing: 'not in this file',
   failed: (reason: string) => `could not be built: ${reason}`,
   graphs: (count: string) => (count === '1' ? '1 graph' : `${count} graphs`),

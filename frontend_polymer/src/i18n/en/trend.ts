@@ -10,6 +10,8 @@ export const trendEn = {
   kind: 'Kind',
   allKinds: 'All',
   filter: 'Name contains',
+  order: 'Order',
+  orders: { moves: 'What moves most first', model: 'As in the model' },
   fixed: 'Hold',
   fixedBy: { rank: 'Rank', step: 'Step', target: 'Tensor' },
   at: 'At',

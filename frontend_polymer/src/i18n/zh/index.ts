@@ -32,7 +32,9 @@ export const zh: Texts = {
   },
   themes: { auto: '跟随 TensorBoard', light: '浅色', dark: '深色' },
 
-  sides: { debug: '调试侧', reference: '标杆侧', model: '模型' },
+  roles: { debug: '调试侧', reference: '标杆侧', model: '模型' },
+  sides: { debug: '{debug}', reference: '{reference}', model: '{debug}' },
+  shortSides: { debug: '{debug}', reference: '{reference}' },
   header: {
     noGraph: '该 step 和 rank 只存在于一侧。',
   },
@@ -62,8 +64,8 @@ export const zh: Texts = {
     splitter: '两侧宽度',
     unified: '合为一树',
     unifiedHint: '两侧合在一棵树中，并排列出各节点的输出 (i)',
-    onlyDebug: '仅调试侧有',
-    onlyReference: '仅标杆侧有',
+    onlyDebug: '仅 {debug} 有',
+    onlyReference: '仅 {reference} 有',
     elsewhere: '对应节点在别处',
     values: '输出的 L2 范数',
     valuesHint: '两侧各节点第一个有范数的输出的 L2 范数',

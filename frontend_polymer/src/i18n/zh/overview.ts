@@ -2,6 +2,8 @@ import type { Texts } from '../en';
 
 export const overviewZh: Texts['overview'] = {
   label: '全部 step 和 rank 的总览',
+  loss: 'Loss',
+  lossApart: (share: string, step: number) => `相差最大处：step ${step}，${share}`,
   heatMap: '各 step 和 rank 的最差精度等级',
   heatMapJudged: '各 step 与 rank 的结论',
   strip: (steps, ranks) => `全部 ${steps} 个 step、${ranks} 个 rank；点击可在下方单元格中定位。`,
@@ -19,10 +21,10 @@ export const overviewZh: Texts['overview'] = {
   nodes: '节点数',
   counts: '各图计数',
   totals: '全部图',
-  unmatchedDebug: '未匹配（调试侧）',
-  unmatchedReference: '未匹配（标杆侧）',
+  unmatchedDebug: '未匹配（{debug}）',
+  unmatchedReference: '未匹配（{reference}）',
   overflow: (level) => `溢出：${level}`,
-  oneSided: '仅调试侧存在',
+  oneSided: '仅 {debug} 存在',
   missing: '该文件中没有',
   failed: (reason) => `构图失败：${reason}`,
   graphs: (count) => `${count} 张图`,

@@ -12,6 +12,8 @@ export const trendZh: Texts['trend'] = {
   kind: '种类',
   allKinds: '全部',
   filter: '名称包含',
+  order: '排序',
+  orders: { moves: '变化最大者在前', model: '按模型顺序' },
   fixed: '固定',
   fixedBy: { rank: 'Rank', step: 'Step', target: '张量' },
   at: '取值',

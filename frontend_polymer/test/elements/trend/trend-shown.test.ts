@@ -20,7 +20,7 @@ const window = {
   width: 3,
 };
 const cells = { columns: [0, 20, 40], rows: [[1, 2, 3]] };
-const shown: Shown = { cells, scores: [], first: 4, names: ['x', 'y'], window };
+const shown: Shown = { cells, scores: [], first: 4, names: ['x', 'y'], labels: [], window };
 
 describe('what is on screen', () => {
   it('says which steps one column stands for', () => {
