@@ -58,7 +58,7 @@ def search(runner: Runner, steps: int, say: Callable[[str], None]) -> Found:
         same = fact("bisect.same", steps=first.compared)
         more = fact("bisect.of_one_run", steps=first.left_out) if first.left_out else None
         return Found("clean", (same,) if more is None else (same, more), remarks=remarks)
-    rank = fact("bisect.of_rank", rank=first.rank) if first.rank else None
+    rank = _rank(first)
     what = first.what or ""
     said = fact("bisect.parts", step=first.step, rank=rank, part=first.part.value, what=what)
     say(tell(said))
@@ -83,6 +83,10 @@ def _told(part: Part, what: Fact | str) -> Fact:
     }[part]
 
 
+def _rank(first: Parting) -> Fact | None:
+    return fact("bisect.of_rank", rank=first.rank) if first.rank else None
+
+
 def _in_calls(runner: Runner, first: Parting, remarks: Facts, say: Callable[[str], None]) -> Found:
     config: Mapping[str, Any] = {**_CALLS, "step": [first.step]}
     stage = Stage("calls", fact("bisect.all_calls"), config)
@@ -93,7 +97,7 @@ def _in_calls(runner: Runner, first: Parting, remarks: Facts, say: Callable[[str
     if verdict.conclusion == "clean":
         if first.is_sure and first.is_of_gradients and gradients_agree(sides, first.step):
             behind = fact("bisect.behind_backward", what=first.what or "")
-            told = fact("bisect.at_step", step=first.step, rank=None, what=behind)
+            told = fact("bisect.at_step", step=first.step, rank=_rank(first), what=behind)
             return Found(
                 *("fault", (told,), first.step, "gradients", "gradients"),
                 database=database,

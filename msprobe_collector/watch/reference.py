@@ -136,8 +136,11 @@ class Reference:
 
     def shown(self, key: str) -> list[Shown] | None:
         """The tensors of the call with this key, None if it was not recorded."""
-        name = self._names.get(key)
-        if name is None:
+        return self.shown_as(self._names.get(key))
+
+    def shown_as(self, name: str | None) -> list[Shown] | None:
+        """The same of a record of this name."""
+        if name not in self._data:
             return None
         return shown_in(name, self._data[name], self._rows.get(name, {}))
 

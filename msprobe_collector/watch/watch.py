@@ -35,6 +35,7 @@ from msprobe_collector.write.tensor_files import TensorFiles
 
 _log = logging.getLogger("msprobe_collector")
 _OF_TORCH = f"File {Path(torch.__file__).parent}"
+_MANY = 0.1  # share of records whose names the dump does not know
 _MOST_HELD = 256 * 1024 * 1024  # bytes, of tensors that nothing else may keep any more
 
 
@@ -51,7 +52,9 @@ class Watch:
         self._files: StepFiles | None = None
         self._tensors = TensorFiles()
         self._reference: Reference | None = None
-        self._directory = Path()
+        self._directory = self._folder = Path()
+        self._partners: dict[str, str] | None = None  # by record, None until they are needed
+        self._unaligned: tuple[Path, Path] | None = None  # steps that tell them
         self._clear()
 
     # -- a step -------------------------------------------------------------------------------
@@ -63,12 +66,32 @@ class Watch:
         self._directory = directory
         self._clear()
         self._reference = None
+        self._align()
         try:
-            folder = folder_of(self._dump, directory.parent.name, directory.name)
-            self._reference = Reference(folder)
+            self._folder = folder_of(self._dump, directory.parent.name, directory.name)
+            self._reference = Reference(self._folder)
         except Exception as error:  # the other dump may hold anything, the training goes on
             pass_on_if_of_signal(error)
             self._give_up(error)
+
+    def _align(self) -> None:
+        """Once, from a step that is written: find calls that go by other names in the dump."""
+        if self._unaligned is None:
+            return
+        from msprobe_collector.watch.alignment import aligned
+
+        (own, other), self._unaligned = self._unaligned, None
+        try:
+            self._partners = aligned(own, other)
+        except Exception as error:  # the other dump may hold anything, the training goes on
+            pass_on_if_of_signal(error)
+            _log.warning("Calls of other names are not compared: %s", error)
+            return
+        _log.info(
+            "Many calls go by other names in %s: from this step on %d records are compared as "
+            "%s was aligned.",
+            *(self._dump, len(self._partners), own.parent.name),
+        )
 
     def _clear(self) -> None:
         self._keys = Keys()
@@ -80,6 +103,7 @@ class Watch:
         self._holders: list[Any] = []  # of the records whose tensors are held, by identity
         self._held_bytes = 0
         self._saved = self._begun = 0
+        self._seen = self._strange = 0  # records of this step, those that the dump does not name
         self._differing: set[str] = set()  # names of calls
         self._first: str | None = None
 
@@ -91,6 +115,8 @@ class Watch:
             self._files = None
         if self._first is not None:
             self.found.append(self._first)
+        if self._partners is None and self._strange > _MANY * self._seen:
+            self._partners, self._unaligned = {}, (self._directory, self._folder)
         self._directory = Path()
         self._clear()
 
@@ -183,6 +209,10 @@ class Watch:
         self, name: str, record: Mapping[str, Any], reference: Reference
     ) -> list[Pair] | None:
         other = reference.shown(self._keys.of(name))
+        self._seen += 1
+        if other is None:
+            self._strange += 1
+            other = reference.shown_as((self._partners or {}).get(name))
         if other is None:
             return None
         own = shown_in(name, record, None)

@@ -81,7 +81,15 @@ if "compiled" in sys.argv:
 if plant == "weights":
     net.layers[1].up.weight.data[3, 4] += 0.01
 betas = (0.8, 0.999) if plant == "betas" else (0.9, 0.999)
-optimizer = torch.optim.AdamW(net.parameters(), 1e-3, betas)
+
+class Updates(torch.optim.AdamW):
+    def step(self, closure=None):
+        super().step(closure)
+        if plant == "update" and step == 1:
+            with torch.no_grad():
+                net.head.weight.mul_(1.01)
+
+optimizer = Updates(net.parameters(), 1e-3, betas)
 schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5 if plant == "schedule" else 0.9)
 for step in range(5):
     drawn = torch.Generator().manual_seed(step)
@@ -108,8 +116,6 @@ for step in range(5):
     if plant == "late" and step == 2:
         plant_kernel("gelu_backward")
     optimizer.step()
-    if plant == "update" and step == 1:
-        net.head.weight.data *= 1.01
     schedule.step()
     optimizer.zero_grad()
 """

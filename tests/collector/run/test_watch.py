@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import nn
 
+from msprobe_collector import PrecisionDebugger
 from msprobe_collector.errors import CollectorError
-from tests.collector.recording import read_dump, record, saved_tensor, tensors
+from tests.collector.recording import read_dump, record, saved_tensor, tensors, write_config
 from tests.collector.run.test_command import recorded
 
 TRAIN = """
@@ -120,3 +121,60 @@ def test_task_diff_check_of_msprobe_is_a_watch(tmp_path: Path) -> None:
     assert list(saved.data) == ["Functional.linear.0.forward"]
     with pytest.raises(CollectorError, match="set bench_path"):
         record(tmp_path / "three", lambda: model(x), model, task="diff_check")
+
+
+class Scaled(nn.Linear):
+    factor = 1.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) * self.factor
+
+
+class Plain(nn.Module):
+    """``again`` wraps the same calls under other names."""
+
+    def __init__(self, again: bool) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        parts = [nn.Linear(8, 16), Scaled(16, 8), nn.Linear(8, 8)]
+        self.again = again
+        for name, part in zip(("proj", "out", "end") if again else "abc", parts, strict=True):
+            self.add_module(name, part)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first, second, third = self.children()
+        h = first(x).tanh() if self.again else torch.tanh(first(x))
+        result: torch.Tensor = third(nn.functional.relu(second(h)))
+        return result
+
+
+def watched(folder: Path, again: bool, wrong: int | None, **config: object) -> PrecisionDebugger:
+    """Three steps; from step ``wrong`` on a factor is another one."""
+    write_config(folder, statistics={"summary_mode": "sketch"}, **config)
+    debugger, model = PrecisionDebugger(config_path=folder / "config.json"), Plain(again)
+    for step in range(3):
+        Scaled.factor = 1.25 if step == wrong else 1.0
+        model.zero_grad()
+        debugger.start(model)
+        model(torch.ones(4, 8) * (step + 1)).square().mean().backward()
+        debugger.stop()
+        debugger.step()
+    debugger.close()
+    return debugger
+
+
+@pytest.mark.parametrize("wrong", [None, 1, 2])
+def test_other_names_are_aligned_by_the_first_step(
+    wrong: int | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What its names do not tell is compared from the second step on."""
+    watched(tmp_path / "one", False, None)
+    debugger = watched(tmp_path / "two", True, wrong, watch=str(tmp_path / "one" / "dump"))
+    assert debugger.watched is not None
+    assert "are compared as step0 was aligned" in " ".join(caplog.messages)
+    assert debugger.watched.compared > debugger.watched.missing
+    if wrong is None:
+        assert not debugger.watched.found
+    else:
+        [said] = debugger.watched.found
+        assert f"step{wrong}/rank: Tensor.__mul__.1.forward is the first call that differs" in said
