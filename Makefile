@@ -94,14 +94,21 @@ fuzz: $(VENV)/.dev ## fuzz every reader, guided by coverage (FUZZ_SECONDS=60 eac
 			-artifact_prefix=out/fuzz/$$target- -print_final_stats=1 || exit 1; \
 	done
 
+KILLS ?= 200
 .PHONY: kill
-kill: $(VENV)/.dev ## kill every command that writes, and the viewer, at 200 moments each
-	$(PYTEST) tests/reliability -m slow -k kill
+kill: $(VENV)/.dev ## kill every command that writes, recordings and the viewer (KILLS=200 times each, an hour)
+	MSPROBE_KILLS=$(KILLS) $(PYTEST) tests/reliability -m slow -k kill
 
+# What nights have found and where the next one goes on; keep it from clean.
+NIGHTS ?= $(HOME)/.cache/msprobe-graph/nights
 MUTATIONS ?= 20000
-.PHONY: mutate
-mutate: $(VENV)/.dev ## run commands on real files with other values in them (MUTATIONS=20000 of each kind)
-	@for kind in dump database checkpoint distributed call; do $(PY) -m tests.fuzz.mutated $$kind $(MUTATIONS) || exit 1; done
+.PHONY: mutate night
+mutate: $(VENV)/.dev ## run commands on real files with other values in them (MUTATIONS=20000 new ones)
+	@nice -n 10 $(PY) -m tests.fuzz.mutated night $(MUTATIONS) $(NIGHTS)
+night: $(VENV)/.dev ## mutate and fuzz, as cron may start it every night; says what was found in NIGHTS
+	@mkdir -p $(NIGHTS)
+	@{ date && $(MAKE) --no-print-directory mutate && $(MAKE) --no-print-directory fuzz; } \
+		>> $(NIGHTS)/log.txt 2>&1 || { tail -n 20 $(NIGHTS)/log.txt; exit 1; }
 
 .PHONY: test-python
 test-python: build $(VENV)/.dev ## the Python tests that need no browser

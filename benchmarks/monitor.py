@@ -12,6 +12,7 @@ each pass over memory takes by itself.
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -65,7 +66,7 @@ class Inside:
     def __init__(self) -> None:
         self.seconds = 0.0
         for owner, names in (
-            (hooks.Hooks, ("_take_output", "_take_gradient")),
+            (hooks.Hooks, ("_guarded",)),
             (monitor.Monitor, ("_before_step", "_after_step")),
         ):
             for name in names:
@@ -110,11 +111,30 @@ def _speed(tensors: Sequence[torch.Tensor], function: Callable[[torch.Tensor], o
     return f"{sum(one.nbytes for one in tensors) / min(taken) / 1e9:.1f} GB/s"
 
 
+def _config(folder: Path, every: int | None) -> Path:
+    """Everything at each step, or at each n-th the boundaries: blocks, logits and parameters."""
+    record = {
+        "activation": ["layers.layers.*", "head"],
+        "gradient": ["*"],
+        "weight": ["*"],
+        "learning_rate": ["*"],
+    }
+    settings = {"every": every, "record": record} if every else {}
+    folder.mkdir()
+    path = folder / "config.json"
+    content = {"task": "monitor", "dump_path": str(folder / "run"), "monitor": settings}
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
 def main() -> None:
     """Print the cost of the monitor relative to a step."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=int, default=2048)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--every", type=int, help="only boundaries, each n-th step; two steps stand for all"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)  # others wait for each other, which is no work
     model = Model()
@@ -128,19 +148,25 @@ def main() -> None:
         plain, watched, shares = [], [], []
         for number in range(options.rounds + 1):
             without = step(model, optimizer, words)
-            debugger = PrecisionDebugger(None, "monitor", Path(folder) / str(number))
+            debugger = PrecisionDebugger(_config(Path(folder) / str(number), options.every))
             debugger.monitor(model)
             inside.seconds = 0.0
             with_it = step(model, optimizer, words)
+            own = inside.seconds
+            if options.every:
+                inside.seconds = 0.0
+                step(model, optimizer, words)
+                own = (own + (options.every - 1) * inside.seconds) / options.every
+                with_it = without + own
             PrecisionDebugger.close()
             if number == 0:
                 continue  # what is loaded once
             plain.append(without)
             watched.append(with_it)
-            shares.append(inside.seconds / (with_it - inside.seconds))
+            shares.append(own / (with_it - own))
             print(
                 f"without {plain[-1]:.2f} CPU s, with {watched[-1]:.2f} CPU s, "
-                f"of them {inside.seconds:.3f} inside: {shares[-1]:.2%}"
+                f"of them {own:.3f} inside: {shares[-1]:.2%}"
             )
     cost = median(b / a - 1 for a, b in zip(plain, watched, strict=True))
     print(f"cost, median: {cost:.1%}; by the fastest: {min(watched) / min(plain) - 1:.1%}")

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.printable import visible
 from msprobe_builder.base.version import __version__
+from msprobe_builder.command.fault import EXIT_FAULT as EXIT_OF_OURS
+from msprobe_builder.command.fault import fault_sentence
+from msprobe_builder.command.frame import add_language, language_spoken, remove_left_overs_beside
+from msprobe_builder.facts.fact import fact, plain
+from msprobe_builder.facts.wording import ENGLISH, speaking, tell
 
 if TYPE_CHECKING:
     from msprobe_bisect.journal import Journal
@@ -35,15 +42,18 @@ exit status:
   {EXIT_UNDECIDED}  something differs, nothing is proven
   {EXIT_FAULT}  a fault was found
   {EXIT_PLANNED}  --plan: what to run where is printed
-  {EXIT_SPENT}  --runs or --minutes are spent; the same command goes on from there
+  {EXIT_SPENT}  --runs, --minutes or --bytes are spent; the same command goes on from there
+  {EXIT_OF_OURS} a fault of ours; the last line says where the report lies
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     options = parser().parse_args(arguments)
+    remove_left_overs_beside(options)
     try:
-        return _search(options)
+        with speaking(language_spoken(options)):
+            return _search(options)
     except UsageError as error:
         return _fail(str(error), EXIT_USAGE)
     except BuildError as error:
@@ -55,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"Cannot read or write {where}{error.strerror or error}.", EXIT_CANNOT)
     except KeyboardInterrupt:
         return _fail("Stopped; the same command goes on from here.", EXIT_CANNOT)
+    except Exception as error:
+        return _fail(fault_sentence(error), EXIT_OF_OURS)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -75,10 +87,12 @@ def parser() -> argparse.ArgumentParser:
     add("--seed", type=_seed, metavar="N", help="seed both runs alike")
     add("--runs", type=_positive, metavar="N", help="runs that may be spent by this call")
     add("--minutes", type=_minutes, metavar="N", help="minutes that may be spent by this call")
+    add("--bytes", type=_bytes, metavar="N", help="size of dumps that may be spent: 500MB, 2GB")
     add("--plan", action="store_true", help="run nothing, say what to run where")
     add("--continue", dest="going_on", metavar="DIR", type=Path, help="go on with a planned search")
     add("--npu-dump", metavar="DIR", type=Path, help="what the plan has recorded there")
     add("--bench-dump", metavar="DIR", type=Path, help="the same of the reference")
+    add_language(found)
     return found
 
 
@@ -116,6 +130,7 @@ def _search(options: argparse.Namespace) -> int:
     from msprobe_bisect.reproduce import write_reproduction
     from msprobe_bisect.runs import Budget, PlannedError, Runner
     from msprobe_bisect.stages import search
+    from msprobe_builder.base.publish import written
     from msprobe_builder.export.report import write_report
     from msprobe_operators.dump.operands import CannotRebuildError
 
@@ -123,39 +138,39 @@ def _search(options: argparse.Namespace) -> int:
     folder = journal.folder
     plans = options.plan or options.going_on is not None
     seconds = None if options.minutes is None else 60 * options.minutes
-    budget = Budget(options.runs, seconds, time.monotonic())
+    budget = Budget(options.runs, seconds, options.bytes, time.monotonic())
     runner = Runner(journal, budget, _say, options.seed, plans)
     try:
         found = search(runner, options.steps, _say)
     except PlannedError as planned:
-        print(planned)
+        _print(str(planned))
         return EXIT_PLANNED
     result = {
         "conclusion": found.conclusion,
-        "sentence": found.sentence,
+        "sentence": tell(found.told, ENGLISH),
+        "facts": plain(found.told),
         "step": found.step,
         "culprit": found.culprit,
         "cause": found.cause,
         "proof": None if found.proven is None else found.proven.proof.value,
         "database": None if found.database is None else found.database.name,
-        "remarks": list(found.remarks),
+        "remarks": [tell(one, ENGLISH) for one in found.remarks],
     }
-    (folder / "result.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+    with written(folder / "result.json") as stream:
+        stream.write(json.dumps(result, indent=1).encode())
     if found.database is not None:
-        report = folder / "report.html"
-        report.unlink(missing_ok=True)
-        write_report(found.database, report, 20)
+        write_report(found.database, folder / "report.html", 20)
     wrong = (Proof.OPERATOR, Proof.REFERENCE, Proof.BOTH)
     if found.proven is not None and found.proven.proof in wrong:
         path = folder / "reproduce.py"
         try:
             write_reproduction(found.proven, path)
-            _say(f"{path} shows it with torch alone.")
+            _say(tell(fact("bisect.reproduced", path=str(path))))
         except CannotRebuildError as error:
-            _say(f"There is no reproduction: {error}")
+            _say(tell(fact("bisect.no_reproduction", why=error.reason)))
     for remark in found.remarks:
-        print(remark)
-    print(f"{found.conclusion}: {found.sentence}")
+        _print(tell(remark))
+    _print(f"{found.conclusion}: {found.sentence}")
     return {"clean": EXIT_OK, "fault": EXIT_FAULT}.get(found.conclusion, EXIT_UNDECIDED)
 
 
@@ -181,8 +196,21 @@ def _minutes(text: str) -> float:
     return value
 
 
+def _print(text: str, file: TextIO | None = None) -> None:
+    """Lines in which names and commands may hold any character."""
+    print(*map(visible, text.splitlines()), sep="\n", file=file, flush=True)
+
+
+def _bytes(text: str) -> int:
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([kMGT]?)B?", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; write such as 500MB or 2GB")
+    times: int = 1000 ** " kMGT".index(found[2] or " ")
+    return round(float(found[1]) * times)
+
+
 def _say(text: str) -> None:
-    print(f"{PROGRAM}: {text}", file=sys.stderr, flush=True)
+    _print(f"{PROGRAM}: {text}", sys.stderr)
 
 
 def _fail(text: str, status: int) -> int:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.publish import written
 from msprobe_builder.files.regular import read_text
 
 _FILE = "bisect.json"
+_STAGE = re.compile(r"[a-z]+\d*")
 
 
 @dataclass
@@ -34,12 +37,17 @@ class Journal:
         return Path(self.runs[f"{stage}/{side}"])
 
     def write(self) -> None:
-        """Whole or not at all."""
-        path = self.folder / _FILE
-        draft = path.with_suffix(".writing")
+        """Keep all of it."""
         content = {"commands": self.commands, "runs": self.runs, "pending": self.pending}
-        draft.write_text(json.dumps(content, indent=1), encoding="utf-8")
-        draft.replace(path)
+        with written(self.folder / _FILE) as stream:
+            stream.write(json.dumps(content, indent=1).encode())
+
+
+def _texts(content: Any) -> dict[str, str]:
+    """A mapping of texts; ValueError for anything else."""
+    if not all(isinstance(text, str) for pair in content.items() for text in pair):
+        raise ValueError("it holds no texts")
+    return dict(content)
 
 
 def open_journal(folder: Path, commands: dict[str, str] | None) -> Journal:
@@ -60,10 +68,22 @@ def open_journal(folder: Path, commands: dict[str, str] | None) -> Journal:
         return made
     try:
         content: Any = json.loads(read_text(path))
-        pending = str(content.get("pending", ""))
-        found = Journal(folder, dict(content["commands"]), dict(content["runs"]), pending)
-    except (ValueError, KeyError, TypeError) as error:
-        raise BuildError(f"{path} is damaged ({error}); begin in another folder.") from error
+        found = Journal(
+            folder,
+            _texts(content["commands"]),
+            _texts(content["runs"]),
+            str(content.get("pending", "")),
+        )
+        if found.commands.keys() != {"npu", "bench"}:
+            raise ValueError("there are not two commands")
+        if found.pending and not _STAGE.fullmatch(found.pending):
+            raise ValueError("it waits for no stage of a search")
+    except OSError as error:
+        raise BuildError(f"Cannot read {path}: {error.strerror}.") from error
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise BuildError(
+            f"{path} is damaged ({type(error).__name__}: {error}); begin in another folder."
+        ) from error
     if commands is not None and commands != found.commands:
         raise UsageError(f"{folder} holds a search with other commands; give -o another folder.")
     return found

@@ -13,11 +13,16 @@ from typing import Any
 
 import torch
 
+from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.operators.table import operator_of
+from msprobe_operators.call.apart import BOUNDS, run_apart
 from msprobe_operators.call.arguments import tensors
 from msprobe_operators.dump.calls import RecordedCall, recorded_calls
-from msprobe_operators.dump.check import CheckOptions, CheckRow, check_recorded
+from msprobe_operators.dump.check import CheckOptions, CheckRow, check_recorded, recorded_results
 from msprobe_operators.dump.operands import CannotRebuildError, Operands, operands
 from msprobe_operators.dump.run import find_dump, source_of
+
+_MOST_ROUNDING = 0.05  # share by which half precision sets results of two operators apart
 
 
 class Proof(str, Enum):
@@ -40,58 +45,50 @@ class Proven:
     name: str
     direction: str
     times: float = 0.0
-    why: str = ""
+    why: Fact | str = ""
     call: RecordedCall | None = None
     dump: Path | None = None  # of the side that is wrong
 
     @property
-    def sentence(self) -> str:
-        call = f"{self.name}.{self.direction}"
-        told = {
-            Proof.OPERATOR: (
-                f"Proven: {call} is wrong itself. With the inputs of the debug run it is off by"
-                f" {self.times:,.0f} times what rounding allows, by float64 on the CPU; with its"
-                " own inputs the reference's call is right."
-            ),
-            Proof.REFERENCE: (
-                f"Proven: {call} is wrong in the reference, by {self.times:,.0f} times what"
-                " rounding allows; the debug run's call is right."
-            ),
-            Proof.BOTH: (
-                f"{call} is wrong in both runs, by {self.times:,.0f} times what rounding allows."
-            ),
-            Proof.ARGUMENT: (
-                f"Proven: {call} is called otherwise. It is right for what each run gives it;"
-                f" {self.why}."
-            ),
-            Proof.GIVEN: (
-                f"Proven: {call} is given something else. It is right for what each run gives it;"
-                f" {self.why}."
-            ),
-            Proof.ROUNDING: f"{call} is right in both runs; what differs is rounding.",
-            Proof.NONE: f"No experiment was made with {call}: {self.why}",
-        }
-        return told[self.proof]
+    def told(self) -> Fact:
+        """What it tells."""
+        call, times = f"{self.name}.{self.direction}", round(self.times)
+        return {
+            Proof.OPERATOR: fact("bisect.wrong_itself", call=call, times=times),
+            Proof.REFERENCE: fact("bisect.wrong_in_reference", call=call, times=times),
+            Proof.BOTH: fact("bisect.wrong_in_both", call=call, times=times),
+            Proof.ARGUMENT: fact("bisect.called_otherwise", call=call, why=self.why),
+            Proof.GIVEN: fact("bisect.given_otherwise", call=call, why=self.why),
+            Proof.ROUNDING: fact("bisect.right_in_both", call=call),
+            Proof.NONE: fact("bisect.no_experiment", call=call, why=self.why),
+        }[self.proof]
 
 
 def prove(names: tuple[str, str | None], direction: str, npu: Path, bench: Path) -> Proven:
     """Run a call of two ranks' dumps of tensors again.
 
     ``names`` are those that it has in both, without direction; None where the reference makes no
-    such call. BuildError where a dump is damaged.
+    such call. BuildError where a dump is damaged. The calls run in a process of their own.
     """
+    found = run_apart(_proven, (names, direction, npu, bench), "cpu", BOUNDS)
+    if isinstance(found, Fact):
+        return Proven(Proof.NONE, names[0], direction, why=found)
+    return found
+
+
+def _proven(given: tuple[tuple[str, str | None], str, Path, Path], _device: str) -> Proven:
+    names, direction, npu, bench = given
     name, other = names
     if other is None:
-        why = "the reference makes no call that it is compared with."
-        return Proven(Proof.NONE, name, direction, why=why)
+        return Proven(Proof.NONE, name, direction, why=fact("bisect.without_partner"))
     ours, theirs = _call(npu, name), _call(bench, other)
     if ours is None or theirs is None:
-        where = "the debug run" if ours is None else "the reference"
-        return Proven(Proof.NONE, name, direction, why=f"{where} has no record of it.")
+        side = fact("this_run" if ours is None else "the_reference")
+        return Proven(Proof.NONE, name, direction, why=fact("bisect.not_recorded", side=side))
     rows = [_row(call, direction, folder) for call, folder in ((ours, npu), (theirs, bench))]
     untested = next((row for row in rows if row.status == "not tested"), None)
     if untested is not None:
-        return Proven(Proof.NONE, name, direction, why=untested.sentence)
+        return Proven(Proof.NONE, name, direction, why=untested.said)
     wrong = [row.status == "failed" for row in rows]
     times = max(row.times for row in rows)
     if wrong[0]:
@@ -105,19 +102,42 @@ def prove(names: tuple[str, str | None], direction: str, npu: Path, bench: Path)
 def _of_right_calls(
     name: str, direction: str, ours: RecordedCall, theirs: RecordedCall, npu: Path, bench: Path
 ) -> Proven:
+    if _operator(ours) != _operator(theirs):
+        return _of_operators(name, direction, ours, theirs, npu, bench)
     try:
         given = [_given(call, folder) for call, folder in ((ours, npu), (theirs, bench))]
     except CannotRebuildError as error:
-        return Proven(Proof.NONE, name, direction, why=str(error))
+        return Proven(Proof.NONE, name, direction, why=error.reason)
     one, other = (_plain(each) for each in given)
     if one != other:
         return Proven(Proof.ARGUMENT, name, direction, why=_differing(one, other))
     pairs = list(zip(*(tensors((each.args, each.kwargs)) for each in given), strict=False))
     apart = [number for number, (left, right) in enumerate(pairs) if not _alike(left, right)]
     if apart:
-        numbers = ", ".join(map(str, apart))
-        return Proven(Proof.GIVEN, name, direction, why=f"operand {numbers} differs")
+        why = fact("bisect.operands", numbers=apart)
+        return Proven(Proof.GIVEN, name, direction, why=why)
     return Proven(Proof.ROUNDING, name, direction)
+
+
+def _of_operators(
+    name: str, direction: str, ours: RecordedCall, theirs: RecordedCall, npu: Path, bench: Path
+) -> Proven:
+    """Two operators take other arguments by nature; only what they make can be held together."""
+    sides = (ours, npu), (theirs, bench)
+    made = [recorded_results(call, _options(folder)) or [] for call, folder in sides]
+    pairs = list(zip(*made, strict=False))
+    if (
+        direction == "forward"
+        and pairs
+        and all(_alike(one, other, _MOST_ROUNDING) for one, other in pairs)
+    ):
+        return Proven(Proof.ROUNDING, name, direction)
+    why = fact("bisect.other_operator", node=theirs.name)
+    return Proven(Proof.NONE, name, direction, why=why)
+
+
+def _operator(call: RecordedCall) -> str:
+    return operator_of(call.in_torch.rpartition(".")[0]).name
 
 
 def _call(folder: Path, name: str) -> RecordedCall | None:
@@ -125,8 +145,12 @@ def _call(folder: Path, name: str) -> RecordedCall | None:
 
 
 def _row(call: RecordedCall, direction: str, folder: Path) -> CheckRow:
-    rows = check_recorded(call, CheckOptions(source_of(folder / "dump.json")))
+    rows = check_recorded(call, _options(folder))
     return next((row for row in rows if row.direction == direction), rows[0])
+
+
+def _options(folder: Path) -> CheckOptions:
+    return CheckOptions(source_of(folder / "dump.json"))
 
 
 def _given(call: RecordedCall, folder: Path) -> Operands:
@@ -154,15 +178,16 @@ def _plain(given: Operands) -> list[Any]:
     return found
 
 
-def _differing(ours: list[Any], theirs: list[Any]) -> str:
+def _differing(ours: list[Any], theirs: list[Any]) -> Fact:
     for one, other in zip(ours, theirs, strict=False):
         if one != other:
-            return f"argument {one[0]} is {one[1]!r}, in the reference {other[1]!r}"
-    return f"it has {len(ours)} arguments, in the reference {len(theirs)}"
+            values = repr(one[1]), repr(other[1])
+            return fact("bisect.argument", name=one[0], debug=values[0], reference=values[1])
+    return fact("bisect.arguments", debug=len(ours), reference=len(theirs))
 
 
-def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether they are apart by rounding at most, that of the narrower type."""
+def _alike(one: torch.Tensor, other: torch.Tensor, most: float = 1.0) -> bool:
+    """Whether they are apart by rounding at most, that of the narrower type, and by ``most``."""
     if one.shape != other.shape:
         return False
     if not (one.is_floating_point() and other.is_floating_point()):
@@ -170,4 +195,4 @@ def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
     left, right = one.detach().double(), other.detach().double()
     size = float(right.norm())
     unit = max(torch.finfo(each.dtype).eps for each in (one, other))
-    return float((left - right).norm()) <= 64 * unit * max(size, 1e-300)
+    return float((left - right).norm()) <= min(64 * unit, most) * max(size, 1e-300)

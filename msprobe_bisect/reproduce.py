@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from msprobe_bisect.proof import Proven
+from msprobe_builder.base.publish import written
 from msprobe_operators.dump.operands import operands
 from msprobe_operators.dump.run import source_of
 from msprobe_operators.report.script import source_text
@@ -98,18 +99,17 @@ def write_reproduction(proven: Proven, path: Path) -> None:
     kinds = [one.dtype for one in kept if one.is_floating_point()]
     rounding = max((torch.finfo(kind).eps for kind in kinds), default=2.0**-24)
     is_backward = proven.direction == "backward"
-    path.write_text(
-        _SCRIPT.format(
-            call=f"{proven.name}.{proven.direction}",
-            data="\n".join(lines),
-            largest=64 * rounding,
-            function=_function(call.name),
-            arguments=", ".join(parts).replace("tensors[", "moved["),
-            backward=is_backward,
-            kind="gradient" if is_backward else "output",
-        ),
-        encoding="utf-8",
+    script = _SCRIPT.format(
+        call=f"{proven.name}.{proven.direction}",
+        data="\n".join(lines),
+        largest=64 * rounding,
+        function=_function(call.name),
+        arguments=", ".join(parts).replace("tensors[", "moved["),
+        backward=is_backward,
+        kind="gradient" if is_backward else "output",
     )
+    with written(path) as output:
+        output.write(script.encode())
 
 
 def _function(name: str) -> str:

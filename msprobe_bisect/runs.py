@@ -13,6 +13,9 @@ from typing import Any
 
 from msprobe_bisect.journal import Journal
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.publish import written
+from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.wording import tell
 from msprobe_collector.run.command import run_recorded
 from msprobe_collector.run.options import Request, plan_of
 from msprobe_collector.run.settings import EXIT_STOPPED, Settings
@@ -33,9 +36,10 @@ class Stage:
     """What to record of both runs; ``config`` is that of the recorder, without its folder."""
 
     name: str
-    what: str  # in words
+    what: Fact
     config: Mapping[str, Any]
     trace: bool = False
+    size: int = 0  # bytes that it is expected to take of each run, 0 where nobody knows
 
     @property
     def steps(self) -> list[int]:
@@ -44,15 +48,17 @@ class Stage:
 
 @dataclass
 class Budget:
-    """Runs and seconds that may be spent by this call; None for as many as it takes."""
+    """Runs, seconds and bytes that may be spent by this call; None for as many as it takes."""
 
     runs: int | None = None
     seconds: float | None = None
+    size: int | None = None  # bytes of dumps
     began: float = 0.0
     started: int = 0
+    written: int = 0
 
-    def start(self) -> None:
-        """Another run begins; SpentError if it may not."""
+    def start(self, expected: int = 0) -> None:
+        """Another run begins, to write ``expected`` bytes; SpentError if it may not."""
         if self.runs is not None and self.started >= self.runs:
             raise SpentError(
                 f"--runs {self.runs} are spent; the same command with more goes on from here."
@@ -61,6 +67,12 @@ class Budget:
             minutes = self.seconds / 60
             raise SpentError(
                 f"--minutes {minutes:g} are spent; the same command with more goes on from here."
+            )
+        if self.size is not None and self.written + max(expected, 1) > self.size:
+            need = f", this run needs {expected:,} more" if expected else ""
+            raise SpentError(
+                f"--bytes {self.size:,}: {self.written:,} are spent{need};"
+                " the same command with more goes on from here."
             )
         self.started += 1
 
@@ -93,10 +105,11 @@ class Runner:
         folder.mkdir(exist_ok=True)
         path = folder / "plan.json"
         plan = plan_of(stage.config, stage.trace, self.seed)
-        path.write_text(json.dumps(plan, indent=1), encoding="utf-8")
+        with written(path) as stream:
+            stream.write(json.dumps(plan, indent=1).encode())
         self.journal.pending = stage.name
         self.journal.write()
-        lines = [f"Record {stage.what} on both machines, with a copy of {path}:"]
+        lines = [tell(fact("bisect.record", what=stage.what, plan=str(path)))]
         for side in SIDES:
             command = self.journal.commands[side]
             lines.append(f"  msprobe-run --plan plan.json -o {stage.name}_{side} -- {command}")
@@ -105,14 +118,25 @@ class Runner:
         return "\n".join(lines)
 
     def _run(self, stage: Stage, side: str) -> Path:
-        self.budget.start()
+        self.budget.start(stage.size)
         folder = self.journal.folder / stage.name
         dump, log = folder / side, folder / f"{side}.log"
         shutil.rmtree(dump, ignore_errors=True)  # of a run that was stopped
         folder.mkdir(exist_ok=True)
         last = max(stage.steps)
         command = self.journal.commands[side]
-        self.say(f"{stage.name}: {side}: {stage.what}, up to step {last}: {command}")
+        self.say(
+            tell(
+                fact(
+                    "bisect.runs",
+                    stage=stage.name,
+                    side=side,
+                    what=stage.what,
+                    step=last,
+                    command=command,
+                )
+            )
+        )
         began = time.monotonic()
         config = {**stage.config, "dump_path": str(dump.absolute())}
         settings = Settings(last_step=last, seed=self.seed, stop_after=True, trace=stage.trace)
@@ -124,12 +148,25 @@ class Runner:
                 why = error.strerror or error
                 raise BuildError(f"{side}: {command} cannot be run: {why}.") from error
         size = sum(one.stat().st_size for one in dump.rglob("*") if one.is_file())
+        self.budget.written += size
         seconds = time.monotonic() - began
-        self.say(f"{stage.name}: {side}: {size / 1e6:.1f} MB in {seconds:.0f} s")
+        self.say(
+            tell(
+                fact(
+                    "bisect.ran",
+                    stage=stage.name,
+                    side=side,
+                    size=size / 1e6,
+                    seconds=round(seconds),
+                )
+            )
+        )
         if not size:
             raise BuildError(
                 f"{side}: {command} ended with status {status}, nothing is recorded; see {log}."
             )
         if status not in (0, EXIT_STOPPED):
-            self.say(f"{stage.name}: {side} ended with status {status}, see {log}")
+            self.say(
+                tell(fact("bisect.ended", stage=stage.name, side=side, status=status, log=str(log)))
+            )
         return dump

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from msprobe_builder.base.errors import BuildError
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.matches import matched_names
 from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
+from msprobe_builder.facts.fact import Fact, Facts, fact
+from msprobe_builder.facts.wording import tell
 
 _MOST_ROUNDS = 3  # of tensors
 _MOST_PROOFS = 5
@@ -31,30 +33,37 @@ class Found:
     """What a search has found; ``culprit`` is a call, or a part of the step."""
 
     conclusion: str  # fault, clean, undecided
-    sentence: str
+    told: Facts
     step: int | None = None
     culprit: str = ""
     cause: str = ""
     proven: Proven | None = None
     database: Path | None = None
-    remarks: tuple[str, ...] = field(default=())
+    remarks: Facts = ()
+
+    @property
+    def sentence(self) -> str:
+        """What is told of it."""
+        return tell(self.told)
 
 
 def search(runner: Runner, steps: int, say: Callable[[str], None]) -> Found:
     """Go from traces to a proof. BuildError where a run or a build fails, SpentError."""
-    traced = Stage("trace", "a line for each step", {"step": list(range(steps))}, trace=True)
+    traced = Stage("trace", fact("bisect.trace"), {"step": list(range(steps))}, trace=True)
     sides = runner.record(traced)
     first = parting(sides["npu"], sides["bench"])
     remarks = (first.remark,) if first.remark else ()
     if first.part is Part.NOTHING:
-        same = f"No fault: {first.compared} steps are the same to the last bit."
-        return Found("clean", same, remarks=remarks)
-    where = f"Step {first.step}" + (f" of rank {first.rank}" if first.rank else "")
-    say(f"{where}: {first.part.value}: {first.what}")
+        same = fact("bisect.same", steps=first.compared)
+        return Found("clean", (same,), remarks=remarks)
+    rank = fact("bisect.of_rank", rank=first.rank) if first.rank else None
+    what = first.what or ""
+    said = fact("bisect.parts", step=first.step, rank=rank, part=first.part.value, what=what)
+    say(tell(said))
     if first.part not in (Part.VALUES,) and first.is_sure:
         return Found(
             "fault",
-            f"{where}: {_TOLD[first.part].format(what=first.what)}",
+            (fact("bisect.at_step", step=first.step, rank=rank, what=_told(first.part, what)),),
             first.step,
             first.part.value,
             first.part.value,
@@ -63,44 +72,40 @@ def search(runner: Runner, steps: int, say: Callable[[str], None]) -> Found:
     return _in_calls(runner, first, remarks, say)
 
 
-_TOLD = {
-    Part.DATA: "The runs are given other data: {what} differs.",
-    Part.WEIGHTS: "The runs begin with other weights: {what}.",
-    Part.SETTINGS: "Outputs and gradients agree, the optimizer is set otherwise: {what}.",
-    Part.UPDATE: "Outputs, gradients and settings agree, other updates are made: {what}.",
-}
+def _told(part: Part, what: Fact | str) -> Fact:
+    return {
+        Part.DATA: fact("bisect.other_data", what=what),
+        Part.WEIGHTS: fact("bisect.other_weights", what=what),
+        Part.SETTINGS: fact("bisect.other_settings", what=what),
+        Part.UPDATE: fact("bisect.other_updates", what=what),
+    }[part]
 
 
-_BEHIND_BACKWARD = (
-    "All calls agree, and gradients as backward leaves them; the optimizer is given others: {what}."
-    " What is done to them behind backward, such as clipping or scaling, differs."
-)
-
-
-def _in_calls(
-    runner: Runner, first: Parting, remarks: tuple[str, ...], say: Callable[[str], None]
-) -> Found:
+def _in_calls(runner: Runner, first: Parting, remarks: Facts, say: Callable[[str], None]) -> Found:
     config: Mapping[str, Any] = {**_CALLS, "step": [first.step]}
-    stage = Stage("calls", "statistics and sketches of all calls", config)
+    stage = Stage("calls", fact("bisect.all_calls"), config)
     sides = runner.record(stage)
     database = _built(runner, stage.name, sides)
     verdict = _verdict(database)
     say(verdict.sentence)
     if verdict.conclusion == "clean":
         if first.is_sure and first.is_of_gradients and gradients_agree(sides, first.step):
-            sentence = f"Step {first.step}: {_BEHIND_BACKWARD.format(what=first.what)}"
+            behind = fact("bisect.behind_backward", what=first.what or "")
+            told = fact("bisect.at_step", step=first.step, rank=None, what=behind)
             return Found(
-                *("fault", sentence, first.step, "gradients", "gradients"),
+                *("fault", (told,), first.step, "gradients", "gradients"),
                 database=database,
                 remarks=remarks,
             )
-        return Found("clean", verdict.sentence, first.step, database=database, remarks=remarks)
+        return Found("clean", verdict.said, first.step, database=database, remarks=remarks)
     rounds = [(verdict, database, sides)]
     for number in range(1, _MOST_ROUNDS + 1):
         proposal = rounds[-1][0].next_dump
         if proposal is None:
             break
-        stage = Stage(f"tensors{number}", "tensors of the calls that remain", proposal["config"])
+        size = proposal["expected_bytes"] or 0
+        what = fact("bisect.tensors_of_calls")
+        stage = Stage(f"tensors{number}", what, proposal["config"], size=size)
         sides = runner.record(stage)
         database = _built(runner, stage.name, sides)
         verdict = _verdict(database)
@@ -112,7 +117,7 @@ def _in_calls(
 def _proven(
     first: Parting,
     rounds: list[tuple[Verdict, Path, dict[str, Path]]],
-    remarks: tuple[str, ...],
+    remarks: Facts,
     say: Callable[[str], None],
 ) -> Found:
     """The suspects of the last record, then those of the ones before, until one is proven."""
@@ -129,28 +134,24 @@ def _proven(
             if suspect.side == "bench":
                 other = name  # it is the reference's: there may be no other
             proven = tried[name, direction] = prove((name, other), direction, *places)
-            say(proven.sentence)
+            say(tell(proven.told))
             if proven.proof in (Proof.OPERATOR, Proof.REFERENCE, Proof.BOTH, Proof.ARGUMENT):
-                sentence = f"{proven.sentence} {suspect.evidence}"
+                told = (proven.told, *suspect.facts)
                 return Found(
-                    "fault", sentence, suspect.step, name, suspect.cause, proven, database, remarks
+                    "fault", told, suspect.step, name, suspect.cause, proven, database, remarks
                 )
     verdict, database, _ = next(
         (found for found in reversed(rounds) if _is_fault(found[0], found is rounds[0])),
         rounds[0] if rounds[-1][0].conclusion == "fault" else rounds[-1],
     )
     if verdict.conclusion != "fault" and tried and _are_rounding(tried.values()):
-        calls = ", ".join(f"{one.name}.{one.direction}" for one in tried.values())
-        sentence = (
-            "No fault: what is suspect is right in both runs, given the same but for rounding"
-            f" ({calls})."
-        )
-        return Found("clean", sentence, first.step, database=database, remarks=remarks)
+        calls = [f"{one.name}.{one.direction}" for one in tried.values()]
+        right = fact("bisect.all_right", calls=calls)
+        return Found("clean", (right,), first.step, database=database, remarks=remarks)
     first_one = next(iter(verdict.suspects), None)
-    experiments = " ".join(one.sentence for one in tried.values())
     return Found(
         verdict.conclusion,
-        f"{verdict.sentence} {experiments}".strip(),
+        (*verdict.said, *(one.told for one in tried.values())),
         first.step,
         first_one.node if first_one is not None else "",
         first_one.cause if first_one is not None else "",

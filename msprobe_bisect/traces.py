@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.dump.json_stream import DumpReader
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.files.regular import read_text
 from msprobe_builder.sketch.definition import FLAT
 from msprobe_builder.sketch.rounding import ROUNDING, share_of_rounding
@@ -23,6 +24,8 @@ from msprobe_operators.dump.run import find_dump
 
 _MOST_NAMES = 3
 _GRADIENTS = "gradients"
+# What lines raise that hold something else than msprobe-run writes.
+_DAMAGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
 class Part(str, Enum):
@@ -43,25 +46,25 @@ class Parting:
     part: Part
     step: int = 0
     rank: int = 0
-    what: str = ""
+    what: Fact | None = None
     is_sure: bool = True
-    remark: str = ""  # on random numbers
+    remark: Fact | None = None  # on random numbers
     compared: int = 0  # steps, where nothing differs
-
-    @property
-    def is_of_gradients(self) -> bool:
-        """Whether gradients part first, as the optimizer is given them."""
-        return self.part is Part.VALUES and self.what.startswith(_GRADIENTS)
-
-
-Make: TypeAlias = Callable[[bool, str], Parting]  # whether it is sure, and what differs
+    is_of_gradients: bool = False  # as the optimizer is given them
 
 
 def parting(npu: Path, bench: Path) -> Parting:
     """Compare the traces in two folders. BuildError if one is missing or they share no step."""
     found = []
     for rank, (one, other) in enumerate(_pairs(npu, bench)):
-        found.append(_of_rank(rank, read_trace(one), read_trace(other)))
+        try:
+            found.append(_of_rank(rank, read_trace(one), read_trace(other)))
+        except OSError as error:
+            raise BuildError(f"Cannot read {error.filename}: {error.strerror}.") from error
+        except _DAMAGE as error:
+            raise BuildError(
+                f"{one} or {other} is damaged ({type(error).__name__}); record both again."
+            ) from error
     order = (Part.DATA, Part.WEIGHTS, Part.VALUES, Part.SETTINGS, Part.UPDATE)
     real = [one for one in found if one.part is not Part.NOTHING]
     # What only rounding may explain is the least reason to look at a step.
@@ -98,7 +101,7 @@ def _gradients_in(path: Path) -> Iterator[tuple[str, tuple[float, str]]]:
 
 
 def read_trace(path: Path) -> list[dict[str, Any]]:
-    """Its lines, those of a killed run up to the last whole one."""
+    """Its lines, those of a killed run up to the last whole one. OSError, ValueError."""
     found = []
     for line in read_text(path).splitlines():
         try:
@@ -120,9 +123,7 @@ def _pairs(npu: Path, bench: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _of_rank(rank: int, ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Parting:
-    remark = ""
-    if _drawn_otherwise(ours[0], theirs[0]):
-        remark = "Random numbers are drawn from other states; seed both runs alike with --seed."
+    remark = fact("bisect.drawn_otherwise") if _drawn_otherwise(ours[0], theirs[0]) else None
     unsure: Parting | None = None
     before: list[Any] = [ours[0].get("before", {}), theirs[0].get("before", {})]
     for one, other in zip(ours, theirs, strict=False):
@@ -136,12 +137,13 @@ def _of_rank(rank: int, ours: list[dict[str, Any]], theirs: list[dict[str, Any]]
 
 
 def _of_step(
-    rank: int, one: dict[str, Any], other: dict[str, Any], before: list[Any], remark: str
+    rank: int, one: dict[str, Any], other: dict[str, Any], before: list[Any], remark: Fact | None
 ) -> Iterator[Parting]:
     step = int(one["step"])
 
-    def at(part: Part, what: str, is_sure: bool = True) -> Parting:
-        return Parting(part, step, rank, what, is_sure, remark)
+    def at(part: Part, what: Fact, is_sure: bool = True, key: str = "") -> Parting:
+        is_of_gradients = key == _GRADIENTS
+        return Parting(part, step, rank, what, is_sure, remark, is_of_gradients=is_of_gradients)
 
     data = list(_of_calls(one["data"], other["data"]))
     if data:
@@ -149,7 +151,7 @@ def _of_step(
     if "before" in one:
         weights = [name for name, share in _apart(one["before"], other["before"]) if share > 0]
         if weights:
-            yield at(Part.WEIGHTS, _named(weights))
+            yield at(Part.WEIGHTS, fact("bisect.tensors", names=_named(weights)))
     for key in ("outputs", _GRADIENTS):
         pairs = (
             zip_longest(one[key], other[key], fillvalue={})
@@ -157,30 +159,32 @@ def _of_step(
             else [(one[key], other[key])]
         )
         for left, right in pairs:
-            yield from _by_size(lambda sure, what: at(Part.VALUES, what, sure), key, left, right)
+            for is_sure, what in _by_size(key, left, right):
+                yield at(Part.VALUES, what, is_sure, key)
     settings = list(_of_settings(one["settings"], other["settings"]))
     if settings:
         yield at(Part.SETTINGS, settings[0])
-    yield from _updates(lambda sure, what: at(Part.UPDATE, what, sure), one, other, before)
+    if (updates := _updates(one, other, before)) is not None:
+        yield at(Part.UPDATE, updates)
 
 
 def _by_size(
-    make: Make, key: str, left: Mapping[str, Any], right: Mapping[str, Any]
-) -> Iterator[Parting]:
+    key: str, left: Mapping[str, Any], right: Mapping[str, Any]
+) -> Iterator[tuple[bool, Fact]]:
     """Differences of tensors by more than rounding, and the largest that may be rounding."""
     apart = [(name, share) for name, share in _apart(left, right) if share > 0]
     sure = [name for name, share in apart if share > _limit(left.get(name), right.get(name))]
     if sure:
         worst = max(share for name, share in apart if name in sure)
-        yield make(True, f"{key} {_named(sure)}, by {worst:.2g} of their size")
+        code = "bisect.gradients" if key == _GRADIENTS else "bisect.outputs"
+        yield True, fact(code, names=_named(sure), share=worst)
     elif apart:
         worst = max(share for _, share in apart)
-        yield make(False, f"{key} by {worst:.2g} of their size, which may be rounding")
+        may_be = "bisect.gradients_rounded" if key == _GRADIENTS else "bisect.outputs_rounded"
+        yield False, fact(may_be, share=worst)
 
 
-def _updates(
-    make: Make, one: dict[str, Any], other: dict[str, Any], before: list[Any]
-) -> Iterator[Parting]:
+def _updates(one: dict[str, Any], other: dict[str, Any], before: list[Any]) -> Fact | None:
     """What the step has added to the parameters: a wrong update hardly changes their size."""
     names = []
     for name, after in one["weights"].items():
@@ -197,29 +201,31 @@ def _updates(
         own = _share(2.0**-21 * _numbers(there), theirs)
         if share > 10 * ROUNDING[after["dtype"]] + own:
             names.append(name)
-    if names:
-        yield make(True, f"the updates of {_named(names)}")
+    return fact("bisect.updates", names=_named(names)) if names else None
 
 
-def _of_calls(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Iterator[str]:
+def _of_calls(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Iterator[Fact]:
     if len(ours) != len(theirs):
-        yield f"the model is called {len(ours)} times, in the reference {len(theirs)} times"
+        yield fact("bisect.calls_of_model", debug=len(ours), reference=len(theirs))
     for number, (one, other) in enumerate(zip(ours, theirs, strict=False)):
         if list(one) != list(other):
-            yield f"call {number} is given {len(one)} tensors, in the reference {len(other)}"
+            yield fact("bisect.tensors_given", call=number, debug=len(one), reference=len(other))
         for name in one.keys() & other.keys():
             same = all(one[name][key] == other[name][key] for key in ("shape", "crc"))
             if not same and one[name]["dtype"] == other[name]["dtype"]:
-                yield f"tensor {name} that call {number} of the model is given"
+                yield fact("bisect.tensor_given", name=name, call=number)
 
 
-def _of_settings(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Iterator[str]:
+def _of_settings(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Iterator[Fact]:
     for number, (one, other) in enumerate(zip(ours, theirs, strict=False)):
         for key in sorted(one.keys() & other.keys()):
             if one[key] != other[key]:
-                yield f"{key} of group {number} is {one[key]}, in the reference {other[key]}"
+                debug, reference = str(one[key]), str(other[key])
+                yield fact(
+                    "bisect.setting", name=key, group=number, debug=debug, reference=reference
+                )
     if len(ours) != len(theirs):
-        yield f"there are {len(ours)} groups of parameters, in the reference {len(theirs)}"
+        yield fact("bisect.groups", debug=len(ours), reference=len(theirs))
 
 
 def _apart(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
@@ -238,6 +244,8 @@ def _apart(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[tuple
 
 def _numbers(told: Mapping[str, Any]) -> npt.NDArray[np.float64]:
     found = np.frombuffer(base64.b64decode(told["sketch"]), "<f4")[:FLAT]
+    if len(found) < FLAT:
+        raise ValueError("a sketch is cut off")
     return found.astype(np.float64)
 
 
@@ -260,8 +268,9 @@ def _drawn_otherwise(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return any(one["random"][key] != other["random"][key] for key in common)
 
 
-def _named(names: Iterable[str]) -> str:
+def _named(names: Iterable[str]) -> Fact | list[str]:
     known = list(names)
-    shown = ", ".join(known[:_MOST_NAMES])
     more = len(known) - _MOST_NAMES
-    return f"{shown} and {more} more" if more > 0 else shown
+    if more <= 0:
+        return known
+    return fact("bisect.and_more", names=known[:_MOST_NAMES], more=more)

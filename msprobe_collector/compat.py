@@ -14,8 +14,9 @@ from msprobe_builder import compare, compare_distributed
 from msprobe_checks.gradients.comparator import GradComparator
 from msprobe_collector.configuration.checker import ConfigChecker
 from msprobe_collector.debugger import PrecisionDebugger
+from msprobe_collector.drawing.reproducibility import random_save
 from msprobe_collector.monitor.trainer import TrainerMon
-from msprobe_collector.seed import seed_all
+from msprobe_collector.seed import seed_all, set_reproducibility
 from msprobe_collector.single_save import SingleSave
 
 __all__ = [
@@ -28,7 +29,9 @@ __all__ = [
     "compare_distributed",
     "module_dump",
     "module_dump_end",
+    "random_save",
     "seed_all",
+    "set_reproducibility",
 ]
 
 

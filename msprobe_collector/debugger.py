@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch.distributed as dist
 from torch import nn
 
 from msprobe_collector.compiled.inside import look_inside
+from msprobe_collector.config.narrowing import of_request
 from msprobe_collector.config.settings import WHOLE_TRAINING, load_config
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.followers import followers_of
@@ -55,7 +57,8 @@ class PrecisionDebugger(Debugger):
         if Debugger._current is self:
             return
         speak_up()
-        config = load_config(config_path, task, dump_path, level, step)
+        load = partial(load_config, config_path, task, dump_path, level, step)
+        config = load()
         if config.inside_compiled:
             look_inside()
         self.watched: Watch | None = None
@@ -65,7 +68,7 @@ class PrecisionDebugger(Debugger):
         if self.watched is not None:
             session.ledger.watch(self.watched)
         self._interception = Interception(session)
-        self._set_up(config, session, self._interception, estimate)
+        self._set_up(config, session, self._interception, estimate, load)
         self._model = model
         self._models: list[nn.Module] = []
         self._saved = (
@@ -90,14 +93,15 @@ class PrecisionDebugger(Debugger):
         model: nn.Module | Sequence[nn.Module] | None = None,
         token_range: Sequence[int] | None = None,
         rank_id: int | None = None,
-        scheduled_tokens: object = None,  # noqa: ARG003
+        scheduled_tokens: object = None,
     ) -> PrecisionDebugger:
         """Record from here on; levels L0 and mix need the model or a list of models.
 
         With ``token_range`` only the calls of the model from the first number to the last are
         recorded, counted from 0. A second ``start`` with another model records both. ``rank_id``
-        is this process where torch does not know it. ``scheduled_tokens`` has no effect: inference
-        engines hand it to other recorders.
+        is this process where torch does not know it. ``scheduled_tokens`` counts the tokens of each
+        request that an engine computes together: with ``request_id`` in the configuration the rows
+        of this one are recorded, and nothing where it has none.
         """
         self = cls._the_one()
         if rank_id is not None:
@@ -105,7 +109,8 @@ class PrecisionDebugger(Debugger):
             if isinstance(given, bool) or not isinstance(given, int) or given < 0:
                 raise CollectorError(f"rank_id is {rank_id!r}; give a number from 0 on.")
             self._rank_id = rank_id
-        self._begin_recording(model if model is not None else self._model, token_range)
+        if self._narrows(scheduled_tokens):
+            self._begin_recording(model if model is not None else self._model, token_range)
         return self
 
     @classmethod
@@ -144,6 +149,18 @@ class PrecisionDebugger(Debugger):
             self._warn("monitor() needs task grad_probe or the key monitor; nothing is monitored.")
         for follower in self._followers:
             follower.monitor(model)
+
+    def _narrows(self, scheduled_tokens: object) -> bool:
+        """Take the rows of the request that is asked for; False where there are none."""
+        slices, request = self.config.slices, self.config.request
+        if request is not None and scheduled_tokens is not None:
+            rows = of_request(request, scheduled_tokens)
+            if rows is None:
+                self._warn(f"Request {request} has no tokens in some steps, which are left out.")
+                return False
+            slices = (*slices, rows)
+        self._session.items.slices = slices
+        return True
 
     # -- recording ----------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 from collections.abc import Callable
@@ -10,10 +9,9 @@ from typing import Any
 
 import torch
 
+from msprobe_collector.drawing.reproducibility import same_state
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.intercept.redirect import Redirect
-
-_log = logging.getLogger("msprobe_collector")
 
 
 def seed_all(
@@ -23,10 +21,9 @@ def seed_all(
 
     ``rm_dropout`` sets the probability of every dropout module that is built afterwards, and of
     every call of ``nn.functional.dropout*``, to zero for the rest of the process. With
-    ``is_enhanced`` other recorders take over every function that draws; here it has no effect.
+    ``is_enhanced`` every call from then on draws as the first one would: what one run draws more
+    changes nothing else.
     """
-    if is_enhanced:
-        _log.warning("seed_all: is_enhanced has no effect here; functions draw as torch does.")
     given: Any = seed
     if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < 2**32:
         raise CollectorError(f"seed is {seed!r}; choose a whole number from 0 to 2**32 - 1.")
@@ -47,6 +44,15 @@ def seed_all(
         torch.backends.cudnn.benchmark = False
     if rm_dropout:
         _remove_dropout()
+    if is_enhanced:
+        same_state()
+
+
+def set_reproducibility(
+    seed: int = 1234, is_deterministic: bool = False, is_enhanced: bool = False
+) -> None:
+    """:func:`seed_all` by the name and arguments that other recorders have for it."""
+    seed_all(seed, is_deterministic, is_enhanced=is_enhanced)
 
 
 def _remove_dropout() -> None:

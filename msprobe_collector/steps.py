@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from msprobe_collector.config.settings import Config
+from msprobe_collector.config.settings import REREAD, Config
 from msprobe_collector.config.switch import switch_of
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.record.session import Session
@@ -66,12 +66,20 @@ class Debugger:
         return cls._the_one()
 
     def _set_up(
-        self, config: Config, session: Session, interception: Installed, estimate: bool
+        self,
+        config: Config,
+        session: Session,
+        interception: Installed,
+        estimate: bool,
+        load: Callable[[], Config],
     ) -> None:
+        """``load`` reads the configuration again, where it is to be followed."""
         self.config = config
+        self._load = load
+        self._changed: Config | None = None  # what the next step is recorded by
         self._session = session
         self._installed = interception
-        self._switch = switch_of(config)
+        self._switch = switch_of(config, self._reread)
         self._estimates = estimate
         self.estimated = (0, 0)  # bytes of records and of tensors, of the last step
         self._step = 0
@@ -192,7 +200,29 @@ class Debugger:
         self._stop()  # to its end, if an interrupt came into it
         if self._switch is not None and not self._switch.is_on():
             return False
+        if self._changed is not None and self._session.ledger.open_files is None:
+            self._take(self._changed)
         return not self._session.ledger.finished and self._selects_this()
+
+    def _reread(self) -> None:
+        self._changed = self._load()
+
+    def _take(self, found: Config) -> None:
+        """Follow what the file says now of what to record."""
+        old, self._changed = self.config, None
+        if "debug" in (old.level, found.level):
+            found = replace(found, level=old.level)
+        new = replace(old, **{key: getattr(found, key) for key in REREAD})
+        if new != replace(found, dump_path=old.dump_path, dump_enable=old.dump_enable):
+            self._warn("Only some keys are read again: docs/collect.md names them; others stay.")
+        if new == old:
+            return
+        _log.info("The configuration has changed: step %d is recorded by it.", self._step)
+        ledger = self._session.ledger
+        if new.step != old.step:
+            ledger.finished = bool(new.step) and self._step > new.step[-1]
+        self.config = new
+        self._session.take(new)
 
     def _next_batch(self) -> None:
         if self._recording:

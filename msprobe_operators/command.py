@@ -3,38 +3,47 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from msprobe_builder.base.errors import BuildError, UsageError
-from msprobe_builder.base.limits import CALL_SECONDS
+from msprobe_builder.base.limits import CALL_SECONDS, CHECK_SECONDS
+from msprobe_builder.base.printable import visible
 from msprobe_builder.base.version import __version__
 from msprobe_builder.command.fault import EXIT_FAULT, fault_sentence
-from msprobe_builder.command.frame import add_language, language_spoken, stoppable
+from msprobe_builder.command.frame import (
+    add_language,
+    language_spoken,
+    remove_left_overs_beside,
+    stoppable,
+)
+from msprobe_builder.command.output import print_lines
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.wording import speaking, tell
 from msprobe_operators.more_commands import add_commands
+from msprobe_operators.replay_command import (
+    EXIT_CANNOT_RUN,
+    EXIT_FAILED,
+    add_replay,
+    bounds_of,
+    device_of,
+)
 
 if TYPE_CHECKING:  # importing them imports torch
-    from msprobe_operators.call.apart import Bounds
-    from msprobe_operators.call.saved import SavedCall
     from msprobe_operators.dump.calls import RecordedCall
     from msprobe_operators.dump.operands import Source
     from msprobe_operators.dump.overflow import OverflowRow
     from msprobe_operators.dump.perturb import PerturbRow
-    from msprobe_operators.judge.compare import Judgement
-
-T = TypeVar("T")
 
 PROGRAM = "msprobe-operators"
 EXIT_OK = 0
-EXIT_CANNOT_RUN = 1
 EXIT_USAGE = 2
-EXIT_FAILED = 4  # an operator is wrong
+
+# Why a call was not tested that another run may test.
+_CUT_SHORT = ("operator.unreadable", "operator.time_is_up")
 
 _EPILOG = """\
 exit status:
@@ -51,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     # Where others run in this process, a child lacks the threads that torch believes to have.
     options.threads = None if arguments is None and getattr(options, "workers", 1) == 1 else 1
+    remove_left_overs_beside(options)
     try:
         with stoppable(), speaking(language_spoken(options)):
             return int(options.run(options))
@@ -157,28 +167,20 @@ def _parser() -> argparse.ArgumentParser:
     for one in (overflow, documented):
         one.add_argument("-o", "--output-path", type=Path, help="write the table there as well")
         one.set_defaults(run=_overflow)
-    replay = commands.add_parser("replay", help="run a saved call again", allow_abbrev=False)
-    replay.add_argument("file", type=Path, help="a file that dump_error_data wrote")
-    replay.add_argument("--device", default="cpu")
-    replay.add_argument("--reference", choices=("cpu", "float64", "decomposition"))
-    replay.add_argument("--atol", type=float)
-    replay.add_argument("--rtol", type=float)
-    replay.add_argument(
-        "--script",
-        type=Path,
-        metavar="FILE.py",
-        help="write a script that needs nothing but torch instead",
-    )
-    replay.set_defaults(run=_replay)
+    add_replay(commands)
     add_commands(commands)
     for command in commands.choices.values():
-        command.add_argument(
-            "--seconds",
-            type=_positive,
-            default=CALL_SECONDS,
-            metavar="N",
-            help=f"how long one call may take (default: {CALL_SECONDS})",
-        )
+        for name, what, default in (
+            ("--seconds", "one call", CALL_SECONDS),
+            ("--total-seconds", "all calls together", CHECK_SECONDS),
+        ):
+            command.add_argument(
+                name,
+                type=_positive,
+                default=default,
+                metavar="N",
+                help=f"how long {what} may take (default: {default})",
+            )
         add_language(command)
     return parser
 
@@ -186,10 +188,10 @@ def _parser() -> argparse.ArgumentParser:
 def _check(options: argparse.Namespace) -> int:
     from msprobe_operators.dump.check import CheckOptions, CheckRow
     from msprobe_operators.dump.run import check_dump, find_dump, source_of
-    from msprobe_operators.report.table import counted, write_rows
+    from msprobe_operators.report.table import counted, untested_lines, write_rows
 
     dump = find_dump(options.dump)
-    devices = [_device(name) for name in options.device.split(",")]
+    devices = [device_of(name) for name in options.device.split(",")]
     if options.database is not None:
         from msprobe_builder.database.write.checks import require_graph
 
@@ -201,28 +203,32 @@ def _check(options: argparse.Namespace) -> int:
         workers=options.workers,
         journal=options.output_path / "journal.jsonl",
         only=tuple(options.call),
-        bounds=_bounds(options),
+        bounds=bounds_of(options),
     )
     written = write_rows(rows, CheckRow, options.output_path / "operator_check")
     if options.database is not None:
         from msprobe_builder.database.write.checks import store_checks
 
         count = store_checks(options.database, rows, options.step, options.rank)
-        print(tell(fact("operator.stored", count=count, file=str(options.database))))
+        print_lines([tell(fact("operator.stored", count=count, file=str(options.database)))])
     failed = [row for row in rows if row.status == "failed"]
     for row in failed:
-        print(row.sentence)
+        print_lines([row.sentence])
     untested = [row for row in rows if row.status == "not tested"]
-    unread = [row for row in untested if row.reason and row.reason.code == "operator.unreadable"]
-    is_untested = bool(rows) and len(untested) == len(rows)
-    if is_untested or unread:
-        # Whoever reads a count alone takes it for a good one.
-        print((unread or untested)[0].sentence)
+    cut_short = _cut_short(rows)
+    is_incomplete = bool(cut_short) or len(untested) == len(rows) > 0
+    first = [(cut_short or untested)[0].sentence] if is_incomplete else []
+    print_lines([*first, *untested_lines(rows)])
     counts = counted([row.status for row in rows]) or fact("operator.no_calls")
-    print(tell(fact("operator.counts_and_file", counts=counts, file=str(written[0]))))
+    print_lines([tell(fact("operator.counts_and_file", counts=counts, file=str(written[0])))])
     if failed:
         return EXIT_FAILED
-    return EXIT_CANNOT_RUN if is_untested or unread else EXIT_OK
+    return EXIT_CANNOT_RUN if is_incomplete else EXIT_OK
+
+
+def _cut_short(rows: Sequence[Any]) -> list[Any]:
+    """Rows of calls that could have been tested."""
+    return [row for row in rows if row.reason is not None and row.reason.code in _CUT_SHORT]
 
 
 def _perturb(options: argparse.Namespace) -> int:
@@ -230,7 +236,7 @@ def _perturb(options: argparse.Namespace) -> int:
     from msprobe_operators.dump.calls import recorded_calls
     from msprobe_operators.dump.perturb import AMPLIFIES, PerturbRow, untested
     from msprobe_operators.dump.run import chosen_calls, find_dump, source_of
-    from msprobe_operators.report.table import counted, write_rows
+    from msprobe_operators.report.table import counted, untested_lines, write_rows
 
     if not options.amplification > 0:
         raise UsageError(f"--amplification {options.amplification} must be above 0.")
@@ -238,7 +244,7 @@ def _perturb(options: argparse.Namespace) -> int:
     source = source_of(dump)
     calls = chosen_calls(list(recorded_calls(dump)), tuple(options.call), dump)
     work = partial(_perturbed, source=source, way=options.by, most=options.amplification)
-    found = each_apart(work, calls, ["cpu"], _bounds(options))
+    found = each_apart(work, calls, ["cpu"], bounds_of(options))
     rows = [
         row
         for call, rows in found
@@ -246,38 +252,41 @@ def _perturb(options: argparse.Namespace) -> int:
     ]
     for row in rows:
         if row.status == AMPLIFIES:
-            print(row.sentence)
+            print_lines([row.sentence])
     if options.output_path is not None:
         write_rows(rows, PerturbRow, options.output_path / "operator_perturb")
+    print_lines(untested_lines(rows))
     counts = counted([row.status for row in rows]) or fact("operator.no_calls")
-    print(tell(fact("operator.counts", counts=counts)))
-    return EXIT_OK
+    print_lines([tell(fact("operator.counts", counts=counts))])
+    return EXIT_CANNOT_RUN if _cut_short(rows) else EXIT_OK
 
 
 def _overflow(options: argparse.Namespace) -> int:
     from msprobe_operators.call.apart import each_apart
     from msprobe_operators.dump.calls import recorded_calls
-    from msprobe_operators.dump.overflow import OverflowRow
+    from msprobe_operators.dump.overflow import OverflowRow, has_numbers
     from msprobe_operators.dump.run import find_dump, source_of
     from msprobe_operators.report.table import counted, write_rows
 
     dump = find_dump(options.dump)
     work = partial(_overflowing, source=source_of(dump))
-    found = each_apart(work, list(recorded_calls(dump)), ["cpu"], _bounds(options))
+    calls = list(recorded_calls(dump))
+    found = each_apart(work, calls, ["cpu"], bounds_of(options))
     rows = [
         OverflowRow(f"{call.name}.forward", "not tested", "", row) if isinstance(row, Fact) else row
         for call, row in found
         if row is not None
     ]
     for row in rows:
-        print(row.sentence)
+        print_lines([row.sentence])
     if options.output_path is not None:
         write_rows(rows, OverflowRow, options.output_path / "operator_overflow")
     counts = counted([row.kind for row in rows])
-    print(
-        tell(fact("alignment.several", clauses=counts) if counts else fact("operator.no_overflow"))
-    )
-    return EXIT_FAILED if any(row.kind == "device" for row in rows) else EXIT_OK
+    none = fact("operator.no_overflow", count=sum(map(has_numbers, calls)), calls=len(calls))
+    print_lines([tell(fact("alignment.several", clauses=counts) if counts else none)])
+    if any(row.kind == "device" for row in rows):
+        return EXIT_FAILED
+    return EXIT_CANNOT_RUN if _cut_short(rows) else EXIT_OK
 
 
 def _perturbed(
@@ -294,89 +303,6 @@ def _overflowing(call: RecordedCall, _: str, source: Source) -> OverflowRow | No
     return check_overflow(call, source)
 
 
-def _replay(options: argparse.Namespace) -> int:
-    from msprobe_operators.judge.compare import Status
-    from msprobe_operators.live.compare_with_cpu import limits
-    from msprobe_operators.report.table import status_fact
-
-    device = _device(options.device)
-    try:
-        limits(options.atol, options.rtol)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    if options.script is not None:
-        text = _ran(_scripted, options, device)
-        options.script.write_text(text, encoding="utf-8")
-        print(tell(fact("operator.run_script", file=str(options.script))))
-        return EXIT_OK
-    name, judgement = _ran(_replayed, options, device)
-    if judgement.status is Status.PASSED:
-        print(tell(fact("operator.right_by", call=name, times=judgement.times)))
-        return EXIT_OK
-    status = status_fact(judgement.status.value)
-    print(tell(fact("operator.judged", call=name, status=status, reason=judgement.reason)))
-    return EXIT_FAILED if judgement.status is Status.FAILED else EXIT_CANNOT_RUN
-
-
-def _ran(work: Callable[[argparse.Namespace, str], T], options: argparse.Namespace, on: str) -> T:
-    """What ``work`` gives in a process of its own; BuildError when that ends before."""
-    from msprobe_operators.call.apart import run_apart
-
-    found = run_apart(work, options, on, _bounds(options))
-    if isinstance(found, Fact):
-        raise BuildError(f"{options.file} does not run on {on}: {tell(found)}.")
-    return found
-
-
-def _replayed(options: argparse.Namespace, device: str) -> tuple[str, Judgement]:
-    """The name of the operator in a saved call, and what is judged of it."""
-    from msprobe_operators.call.operator import operator_name
-    from msprobe_operators.live.compare_with_cpu import limits
-    from msprobe_operators.live.replay import run
-
-    call = _saved(options.file)
-    try:
-        limit = limits(options.atol, options.rtol)
-        *_, check = run(call, device, options.reference, limit)
-    except Exception as error:  # a saved call may not run here
-        text = " ".join(str(error).split())[:300] or type(error).__name__
-        raise BuildError(f"{options.file} does not run on {device}: {text}") from None
-    return operator_name(call.operator), check.judgement
-
-
-def _scripted(options: argparse.Namespace, device: str) -> str:
-    """The source of a script of a saved call."""
-    from msprobe_operators.report.script import script
-
-    return script(_saved(options.file), os.fspath(options.file), device)
-
-
-def _saved(file: Path) -> SavedCall:
-    from msprobe_operators.call.saved import SavedCallError, load_call
-
-    try:
-        return load_call(file)
-    except SavedCallError as error:
-        raise BuildError(str(error)) from None
-
-
-def _bounds(options: argparse.Namespace) -> Bounds:
-    from msprobe_operators.call.apart import Bounds
-
-    return Bounds(seconds=options.seconds, threads=options.threads)
-
-
-def _device(name: str) -> str:
-    import torch
-
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
-        text = " ".join(str(error).split())[:120]
-        raise UsageError(f"--device {name!r} cannot be used here: {text}") from error
-    return name
-
-
 def _positive(text: str) -> int:
     value = int(text) if text.isdigit() else 0
     if value < 1:
@@ -385,7 +311,7 @@ def _positive(text: str) -> int:
 
 
 def _fail(sentence: str, status: int) -> int:
-    print(f"{PROGRAM}: {sentence}", file=sys.stderr)
+    print(f"{PROGRAM}: {visible(sentence)}", file=sys.stderr)
     return status
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.publish import written
+from msprobe_builder.command.output import print_lines
 from msprobe_builder.facts.fact import fact
 from msprobe_builder.facts.wording import tell
 
@@ -55,7 +56,7 @@ def _script(options: argparse.Namespace) -> int:
     path = options.output_path or Path(f"{calls[0].name}.py")
     with written(path) as stream:
         stream.write(text.encode())
-    print(tell(fact("operator.run_script", file=str(path))))
+    print_lines([tell(fact("operator.run_script", file=str(path)))])
     return 0
 
 
@@ -65,7 +66,7 @@ def _join(options: argparse.Namespace) -> int:
 
     rows = join_tables(options.first, options.second)
     for row in [one for one in rows if one.status != RIGHT][:_SHOWN]:
-        print(row.sentence)
+        print_lines([row.sentence])
     if options.output_path is not None:
         write_rows(rows, JoinedRow, options.output_path / "operator_join")
     counts = Counter(row.status for row in rows)
@@ -79,5 +80,5 @@ def _join(options: argparse.Namespace) -> int:
     clauses = [one for status, one in told.items() if counts[status]]
     if any(alone):
         clauses.append(fact("operator.join_alone", first=alone[0], second=alone[1]))
-    print(tell(fact("alignment.several", clauses=clauses)))
+    print_lines([tell(fact("alignment.several", clauses=clauses))])
     return 0

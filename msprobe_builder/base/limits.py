@@ -27,6 +27,7 @@ LARGEST_REFERENCE_TEXT = 64 * MIB  # characters of a JSON cell of an imported da
 LONGEST_STACK_LINE = 20_000  # characters that are taken apart; a longer line is shown as it is
 DEEPEST_VALUE = 400  # lists and objects inside each other in a record
 CALL_SECONDS = 600  # of one recorded or saved call that is run again, in a process of its own
+CHECK_SECONDS = 4 * 3600  # of all calls of a dump that are run again
 CALL_MEMORY = 16 * 1024 * MIB  # bytes that this process may take beyond what it starts with
 DEEPEST_CALL = 32  # lists and objects inside each other in the arguments of a saved call
 MOST_OPERANDS = 100_000  # values in the arguments of a saved call, each time that one is named

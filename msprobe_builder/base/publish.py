@@ -8,6 +8,7 @@ import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO
@@ -16,6 +17,7 @@ from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.texts import is_text
 
 SUFFIX = ".vis.db"
+_INITIAL_SPACE = "4026531836"  # of process numbers, that of Linux itself
 _LONGEST_NAME = 200  # bytes; the temporary name beside it is longer, and may have 255
 # Of a build that was killed, on this machine.
 _TEMPORARY = re.compile(r"\..+\.(?P<host>[0-9a-z-]+)\.(?P<process>[0-9]+)\.building(?:-journal)?\Z")
@@ -48,7 +50,7 @@ def free_name(directory: Path, name: str) -> str:
 
 
 def remove_left_overs(directory: Path) -> None:
-    """Remove what commands on this machine left in ``directory`` that were killed."""
+    """Remove what processes of this machine left in ``directory`` that were killed."""
     with suppress(OSError):
         for entry in directory.iterdir():
             found = _TEMPORARY.match(entry.name)
@@ -67,7 +69,7 @@ def temporary_folder(directory: Path, name: str) -> Iterator[Path]:
     Should the process be killed, the next command that writes there removes it.
     """
     remove_left_overs(directory)
-    folder = directory / _temporary_name(name)
+    folder = directory / temporary_name(name)
     folder.mkdir()
     try:
         yield folder
@@ -75,7 +77,8 @@ def temporary_folder(directory: Path, name: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _temporary_name(name: str) -> str:
+def temporary_name(name: str) -> str:
+    """What ``name`` is called while it is made; if this process is killed, anybody removes it."""
     return f".{name}.{_host()}.{os.getpid()}.building"
 
 
@@ -91,8 +94,14 @@ def _is_running(process: int) -> bool:
     return True
 
 
+@cache
 def _host() -> str:
-    return re.sub(r"[^0-9a-z]", "-", socket.gethostname().lower())[:32] or "-"
+    """The machine or, where processes have numbers of their own, the container on it."""
+    host = re.sub(r"[^0-9a-z]", "-", socket.gethostname().lower())[:32] or "-"
+    with suppress(OSError):  # Linux alone tells
+        space = re.sub(r"\D", "", str(Path("/proc/self/ns/pid").readlink()))
+        return host if space == _INITIAL_SPACE else f"{host}-{space}"
+    return host
 
 
 def reserve(directory: Path, name: str) -> Path:
@@ -139,7 +148,7 @@ def published(
     ``instead`` finds another path.
     """
     remove_left_overs(target.parent)
-    temporary = target.with_name(_temporary_name(target.name))
+    temporary = target.with_name(temporary_name(target.name))
     try:
         yield temporary
         with temporary.open("r+b") as file:  # Windows syncs only what may be written
@@ -155,21 +164,54 @@ def published(
 
 
 @contextmanager
-def written(output: Path) -> Iterator[BinaryIO]:
-    """A stream whose content takes the place of ``output`` once everything is written.
+def written(output: Path, *, overwrite: bool = True) -> Iterator[BinaryIO]:
+    """A stream whose content becomes ``output`` once everything is written.
 
     Missing directories are made, and removed again on any exception; BuildError when the file
-    cannot be written.
+    cannot be written, or is there and may not be overwritten.
     """
     if not output.name:
         raise BuildError(f"{output} is a directory; choose another output.")
-    folders = output.parent, *output.parent.parents
+    with (
+        _made(output.parent, output),
+        published(output, overwrite=overwrite) as temporary,
+        temporary.open("xb") as stream,
+    ):
+        yield stream
+        stream.flush()
+
+
+@contextmanager
+def written_together(directory: Path) -> Iterator[Path]:
+    """A folder whose files, written as by :func:`written`, move into ``directory`` in the end.
+
+    All of them or none: on any exception none is there. BuildError when they cannot be.
+    """
+    with _made(directory, directory), temporary_folder(directory, "files") as folder:
+        yield folder
+        moved: list[Path] = []
+        try:
+            for path in sorted(folder.iterdir()):
+                target = directory / path.name
+                if not os.path.lexists(target):
+                    moved.append(target)
+                path.replace(target)
+            _sync_directory(directory)
+        except BaseException:
+            for path in moved:
+                with suppress(OSError):
+                    path.unlink()
+            raise
+
+
+@contextmanager
+def _made(directory: Path, output: Path) -> Iterator[None]:
+    """Make ``directory`` for ``output``; what was made is removed on any exception."""
+    folders = directory, *directory.parents
     made = [folder for folder in folders if not os.path.lexists(folder)]
     try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with published(output, overwrite=True) as temporary, temporary.open("xb") as stream:
-            yield stream
-            stream.flush()
+        directory.mkdir(parents=True, exist_ok=True)
+        yield
         made.clear()
     except OSError as error:
         there = next(folder for folder in folders if os.path.lexists(folder))

@@ -9,10 +9,13 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
 from typing import Protocol
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.publish import remove_left_overs
 from msprobe_builder.command.fault import EXIT_FAULT, fault_sentence
 from msprobe_builder.command.output import print_error
 from msprobe_builder.facts.wording import ENGLISH, LANGUAGES, speaking
@@ -22,6 +25,8 @@ EXIT_OK = 0
 EXIT_CANNOT_BUILD = 1
 EXIT_USAGE = 2
 EXIT_INCOMPLETE = 3
+_INSIDE = ("rank*", "step*", "step*/rank*", "monitor/rank*")
+_MOST_FOLDERS = 1000  # that are looked through for what was left
 _LONGEST = 300  # characters of a path in a sentence
 
 
@@ -49,6 +54,7 @@ def run_command(command: Command, name: str, arguments: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names may hold any character
+    remove_left_overs_beside(options)
     try:
         with stoppable(), speaking(language_spoken(options)):
             return command.run(options)
@@ -65,6 +71,26 @@ def run_command(command: Command, name: str, arguments: Sequence[str]) -> int:
         return _fail(str(stopped) or "Stopped; nothing was written.", EXIT_CANNOT_BUILD)
     except Exception as error:
         return fault(error)
+
+
+def remove_left_overs_beside(options: argparse.Namespace) -> None:
+    """Remove what killed commands left in the folders that the arguments of this one name."""
+    for given in vars(options).values():
+        for path in given if isinstance(given, list | tuple) else [given]:
+            if isinstance(path, Path):
+                with suppress(OSError, ValueError):  # of a name that can be none
+                    for folder in _folders_of(path):
+                        remove_left_overs(folder)
+
+
+def _folders_of(path: Path) -> Iterator[Path]:
+    """The folder that a path is or lies in, and those of the steps and ranks of a recording."""
+    if not path.is_dir():
+        yield path.parent
+        return
+    yield path
+    inside = (folder for pattern in _INSIDE for folder in path.glob(pattern) if folder.is_dir())
+    yield from islice(inside, _MOST_FOLDERS)
 
 
 def fault(error: Exception) -> int:

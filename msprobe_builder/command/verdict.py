@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,11 +95,12 @@ def _nothing_lines() -> list[str]:
 def _write_next(verdict: Verdict | None, file: Path) -> None:
     import json
 
+    from msprobe_builder.base.publish import written
+
     proposal = None if verdict is None else verdict.next_dump
     if proposal is None:
         raise BuildError(f"There is nothing to record next, so {file} was not written.")
-    try:
-        with file.open("x", encoding="utf-8") as stream:
-            stream.write(f"{json.dumps(proposal['config'], indent=2)}\n")
-    except FileExistsError as error:
-        raise UsageError(f"{file} exists already; give --next-config another name.") from error
+    if os.path.lexists(file):
+        raise UsageError(f"{file} exists already; give --next-config another name.")
+    with written(file, overwrite=False) as stream:
+        stream.write(f"{json.dumps(proposal['config'], indent=2)}\n".encode())

@@ -338,8 +338,8 @@ CREATE TABLE suspect (
 );
 CREATE INDEX suspect_node ON suspect (node_id);
 
--- What a suspect and a verdict said of their own step and rank alone, where hearing the others
--- has changed that: what is added to the file later is heard with all of them anew.
+-- What a suspect and a verdict said of their own step and rank alone, where asking the others
+-- has changed that: what is added to the file later is judged with all of them anew.
 CREATE TABLE suspect_alone (
     suspect_id INTEGER PRIMARY KEY REFERENCES suspect,
     strength   INTEGER NOT NULL,

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.dump.alike import NAME, WrittenAlike
+from msprobe_builder.dump.argument_gradients import ARGUMENT_GRADIENTS
+from msprobe_builder.dump.examples import NAME, WrittenAlike
 from msprobe_builder.files.regular import is_packed, open_regular, version_of
 
 _WINDOW = 1 << 20
@@ -42,6 +43,7 @@ class DumpReader:
     def __init__(self, path: Path, *, by_example: bool = False) -> None:
         self.header: dict[str, Any] = {}
         self.twice: list[str] = []  # keys that an object inside a record repeats
+        self.is_cut_off = False  # the recorder was killed while it appended to the file
         self._path = path
         self._text = ""
         self._position = 0
@@ -96,7 +98,9 @@ class DumpReader:
                 # Most records follow in the usual form; what does not is left to this loop.
                 yield from self._usual(read)
         if self._peek():
-            raise self._broken("goes on after its end")
+            if self.header.get(ARGUMENT_GRADIENTS) is not True:  # of another recorder
+                raise self._broken("goes on after its end")
+            self.is_cut_off = True
         if not seen_data:
             raise self._broken("has no key 'data'")
 

@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 from msprobe_builder.base.codes import Direction as Direction
 from msprobe_builder.base.codes import Kind as Kind
-from msprobe_builder.operators.prefixes import COLUMNS, MODULES
+from msprobe_builder.operators.prefixes import COLUMNS
+from msprobe_builder.operators.prefixes import MODULES as MODULES
 
 ROOT = "DefaultModel"
 COLLECTION = "Apis_Between_Modules"
 PEER_COLLECTION = "Communication_Between_Stages"  # in merged models
 
-MODULE_PREFIXES = MODULES
 API_PREFIXES = frozenset(COLUMNS)
 
 # Attributes in which wrappers keep the model.
@@ -57,11 +57,7 @@ def parse_name(name: str) -> Name:
     parts = name.rsplit(".", 2)
     if len(parts) == 3:
         stem, middle, last = parts
-        if (
-            last in _DIRECTIONS
-            and _CALL.match(middle)
-            and stem.partition(".")[0] not in MODULE_PREFIXES
-        ):
+        if last in _DIRECTIONS and _CALL.match(middle) and stem.partition(".")[0] not in MODULES:
             return Name(Kind.API, intern(stem), _DIRECTIONS[last], int(middle))
         if (
             middle in _DIRECTIONS

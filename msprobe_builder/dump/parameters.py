@@ -2,7 +2,7 @@
 
 A record nests lists and objects; each leaf becomes one parameter with a dotted name
 (``input.0.1``, ``input.mask``, ``output.0``, ``parameters.weight``). Records that differ in their
-statistics alone have their rows in common (alike.py), so that a dump of a million tensors costs
+statistics alone have their rows in common (examples.py), so that a dump of a million tensors costs
 a hundred megabytes, and little time for each.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from msprobe_builder.base.codes import Section as Section
 from msprobe_builder.base.limits import DEEPEST_VALUE
 from msprobe_builder.base.texts import Texts, storable
-from msprobe_builder.dump.alike import Example, Written, decode_noting, example_of
+from msprobe_builder.dump.examples import Example, Written, decode_noting, example_of
 from msprobe_builder.dump.json_stream import DumpReader
 from msprobe_builder.dump.parameter_columns import (
     ALL_MISSING,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,9 +11,13 @@ from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.limits import LARGEST_JSON
 from msprobe_builder.base.memory import without_garbage_collection
 from msprobe_builder.base.texts import Texts, storable
-from msprobe_builder.dump.alike import Written
-from msprobe_builder.dump.argument_gradients import ARGUMENT_GRADIENTS, by_argument
+from msprobe_builder.dump.argument_gradients import (
+    ARGUMENT_GRADIENTS,
+    by_argument,
+    has_argument_gradients,
+)
 from msprobe_builder.dump.construct import Construct, construct_path, read_construct
+from msprobe_builder.dump.examples import Written
 from msprobe_builder.dump.flow_file import RecordedFlow, flow_path, read_flow
 from msprobe_builder.dump.json_stream import DumpReader
 from msprobe_builder.dump.names import ROOT, parse_gradients
@@ -23,6 +26,7 @@ from msprobe_builder.dump.shape_pass import without_shape_pass
 from msprobe_builder.dump.source import InMemoryDump, Source
 from msprobe_builder.dump.stack import Stacks, read_stacks, stack_path
 from msprobe_builder.files.regular import is_packed, read_bytes
+from msprobe_builder.files.text_files import parse_appended
 from msprobe_builder.sketch.file import Sketches, read_sketches
 from msprobe_builder.sketch.layout import NAME as SKETCHES
 
@@ -55,6 +59,7 @@ class Dump:
     sketches: Sketches | None = None  # of its tensors, where they were recorded
     is_merged: bool = False  # from many ranks, with a hierarchy that is mended already
     shape_pass: tuple[str, ...] = ()  # calls that were left out, as no part of the training
+    is_cut_off: bool = False  # the recorder was killed while it wrote
 
     def without_calls(self) -> Dump:
         """What tells of the dump as a whole, once its calls are in a tree and a table."""
@@ -164,6 +169,7 @@ def read_dump(
         sketches=sketches,
         is_merged=MERGED_RANKS in reader.header,
         shape_pass=shape_pass,
+        is_cut_off=reader.is_cut_off,
     )
 
 
@@ -200,6 +206,7 @@ class _InMemoryReader:
     """What DumpReader is for a file."""
 
     twice: tuple[str, ...] = ()  # an object in memory has each key once
+    is_cut_off = False
 
     def __init__(self, source: InMemoryDump) -> None:
         if not isinstance(source.dump, Mapping):
@@ -247,7 +254,10 @@ def _load(path: Path, twice: list[str]) -> Any:
         return content
 
     try:
-        return json.loads(read_bytes(path, LARGEST_JSON), object_pairs_hook=collect)
+        content, goes_on = parse_appended(read_bytes(path, LARGEST_JSON), object_pairs_hook=collect)
+        if goes_on and not has_argument_gradients(path.parent):  # of another recorder
+            raise ValueError
+        return content
     except FileNotFoundError as error:
         hint = "dump again"
         if path.name == "construct.json":

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msprobe_builder.base.codes import Kind
 from msprobe_builder.base.errors import UsageError
+from msprobe_builder.base.publish import written
 from msprobe_builder.database.read.matches import matched_names
 from msprobe_builder.dump.names import parse_name
 from msprobe_builder.facts.fact import fact
@@ -23,22 +24,17 @@ from msprobe_builder.match.rules import TOP_LAYER
 def write_mapping(connection: sqlite3.Connection, file: Path) -> int:
     """Write the layers that have other paths on the two sides; returns how many rules there are.
 
-    Raises UsageError when the file exists or cannot be written.
+    UsageError when the file exists, BuildError when it cannot be written.
     """
     rules = mapping_rules(connection)
     lines = [f"# {tell(one)}\n" for one in (fact("mapping.head"), fact("mapping.use"))]
     for owner, translations in rules.items():
         lines.append(f"{_quoted(owner)}:\n")
         lines += [f"  {_quoted(npu)}: {_quoted(bench)}\n" for npu, bench in translations.items()]
-    try:
-        with file.open("x", encoding="utf-8") as output:
-            output.writelines(lines)
-            output.flush()
-            os.fsync(output.fileno())
-    except FileExistsError as error:
-        raise UsageError(f"{file} exists already; give --write-mapping another name.") from error
-    except OSError as error:
-        raise UsageError(f"Cannot write {file}: {error.strerror}.") from error
+    if os.path.lexists(file):
+        raise UsageError(f"{file} exists already; give --write-mapping another name.")
+    with written(file, overwrite=False) as output:
+        output.write("".join(lines).encode())
     return sum(map(len, rules.values()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,19 @@ def parse_yaml(file: Path, text: str, remedy: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark else ""
         raise UsageError(f"{file} is not valid YAML{where}; {remedy}.") from error
+
+
+def parse_appended(content: bytes, **options: Any) -> tuple[Any, bool]:
+    """The JSON value at the beginning, and whether something follows; ValueError without one.
+
+    A recorder that was killed while it wrote leaves its last words behind the end.
+    """
+    try:
+        return json.loads(content, **options), False
+    except json.JSONDecodeError as error:
+        if error.msg != "Extra data":
+            raise
+        return json.loads(error.doc[: error.pos], **options), True
 
 
 def distinct_keys(file: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:

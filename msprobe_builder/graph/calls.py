@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import (
-    MODULE_PREFIXES,
+    MODULES,
     Direction,
     Kind,
     Name,
@@ -127,7 +127,7 @@ def operations(calls: Calls) -> Int:
 
 
 def _spelt(stem: str) -> str:
-    is_module = stem.partition(".")[0] in MODULE_PREFIXES
+    is_module = stem.partition(".")[0] in MODULES
     return stem.rpartition(".")[2] if is_module else operator_of(stem).name
 
 

@@ -110,6 +110,7 @@ class Provenance:
     ``factors`` on which ranks an argument such as a scale has which value, where they differ,
     ``slices`` in how many parts of a sequence a tensor was, each of its own ranks, ``singles`` the
     single number that each of these has, as it is of its own tokens.
+    ``not_finite`` are the ranks whose value is NaN or infinite, whether it is shown or not.
     ``origins`` are the ranks of each node, empty while they are the same for all. ``replicas``
     counts the replicas that the run has.
     """
@@ -123,6 +124,7 @@ class Provenance:
     factors: dict[int, Factors] = field(default_factory=dict)
     slices: dict[int, int] = field(default_factory=dict)
     singles: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    not_finite: dict[int, tuple[int, ...]] = field(default_factory=dict)
     origins: list[tuple[int, ...]] = field(default_factory=list)
     replicas: int = 1
 
@@ -152,6 +154,7 @@ def pick(provenance: Provenance, rows: Sequence[int]) -> Provenance:
         _picked(provenance.factors, rows),
         _picked(provenance.slices, rows),
         _picked(provenance.singles, rows),
+        _picked(provenance.not_finite, rows),
     )
 
 
@@ -171,6 +174,7 @@ def join(parts: Sequence[Provenance], sizes: Sequence[int]) -> Provenance:
         _joined([one.factors for one in parts], starts),
         _joined([one.slices for one in parts], starts),
         _joined([one.singles for one in parts], starts),
+        _joined([one.not_finite for one in parts], starts),
     )
 
 

@@ -13,7 +13,7 @@ from msprobe_builder.base.codes import Source
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import MODULE_PREFIXES, PEER_COLLECTION, Kind
+from msprobe_builder.dump.names import MODULES, PEER_COLLECTION, Kind
 from msprobe_builder.dump.task import framework_of
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree
@@ -248,7 +248,7 @@ def _across_frameworks(npu: Side, bench: Side, texts: Texts) -> bool:
 
 
 def _module_prefixes(tree: Tree) -> set[str]:
-    return {stem.partition(".")[0] for stem in tree.calls.stems} & MODULE_PREFIXES
+    return {stem.partition(".")[0] for stem in tree.calls.stems} & MODULES
 
 
 def _operator(stem: str) -> str:

@@ -104,7 +104,7 @@ def _chosen(file: str, where: str, entry: Any) -> ChosenPair:
 def as_known(
     pair: ChosenPair, is_npu: Callable[[str], bool], is_bench: Callable[[str], bool]
 ) -> tuple[str, str, bool]:
-    """Names of the npu and bench node, and whether the pair was turned round.
+    """Names of the npu and bench node, and whether the pair was given the other way round.
 
     It is when its names are only known the other way round: old files hold such.
     """

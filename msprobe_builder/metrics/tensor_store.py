@@ -7,7 +7,6 @@ place is checked against the length of the file before it is mapped.
 from __future__ import annotations
 
 import functools
-import json
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.limits import LARGEST_STORE_INDEX
 from msprobe_builder.files.arrays import mapped_part
 from msprobe_builder.files.regular import read_bytes
+from msprobe_builder.files.text_files import parse_appended
 
 DATA, INDEX = "tensors.bin", "index.json"
 _NUMPY = """
@@ -61,7 +61,7 @@ def stored_tensor(directory: Path, name: str) -> tuple[NDArray[Any], str | None]
 
 @functools.lru_cache(maxsize=8)
 def _entries(index: Path, _changed: int, _size: int) -> dict[str, Any]:
-    content = json.loads(read_bytes(index, LARGEST_STORE_INDEX))
+    content, _ = parse_appended(read_bytes(index, LARGEST_STORE_INDEX))
     if not isinstance(content, dict):
         raise StoreError(f"{INDEX} holds no object")
     return content

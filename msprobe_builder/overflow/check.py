@@ -16,6 +16,7 @@ What is abnormal on purpose does not count: the rules stand in ``tolerance.py``.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,11 +58,20 @@ class Overflow:
     given: Int
 
 
-def check_overflow(tree: Tree, table: ParameterTable, texts: Texts, rank: int) -> Overflow:
-    """Overflow level of every call of one side."""
+def check_overflow(
+    tree: Tree,
+    table: ParameterTable,
+    texts: Texts,
+    rank: int,
+    of_ranks: Collection[int] = (),
+) -> Overflow:
+    """Overflow level of every call of one side.
+
+    ``of_ranks`` are rows of which a merged rank is NaN or infinite.
+    """
     size = len(tree)
     ignored = meaningless_rows(tree, table, texts, rank)
-    values = values_of(table, texts)
+    values = values_of(table, texts, of_ranks)
     is_input = np.isin(table.section, (Section.INPUT, Section.PARAMETERS))
     bad = values.abnormal & ~ignored
     bad &= ~_deliberate(tree, table, texts, values, bad)

@@ -5,7 +5,8 @@ What came from other ranks is found when all of them are there: ``pipeline/origi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -17,6 +18,7 @@ from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.graph.calls import communicates
 from msprobe_builder.graph.floating import lowest_numbers
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.metrics.beginning import Beginning, Part
 from msprobe_builder.operators.operator import Kind, Operator
@@ -28,6 +30,22 @@ MOST = 100  # calls of a rank that make bad values: more say no more
 _MAX, _MIN = 0, 1
 _LOGARITHMS = {"log": 0.0, "log2": 0.0, "log10": 0.0, "log1p": -1.0}
 _ROOTS = ("sqrt", "rsqrt")
+
+
+def of_merged(
+    began: Iterable[Beginning], found: Overflow, table: ParameterTable, provenance: Provenance
+) -> Iterator[Beginning]:
+    """The same of a merged side, where each says which of its ranks hold NaN or infinity."""
+    for one in began:
+        rows = found.bad[table.node[found.bad] == one.node]
+        made = rows[np.isin(table.section[rows], (Section.OUTPUT, Section.PARAMETERS_GRAD))]
+        chosen = made if one.part is Part.MADE else rows
+        ranks = {rank for row in chosen.tolist() for rank in provenance.not_finite.get(row, ())}
+        own = provenance.origins[one.node] if provenance.origins else ()
+        if not ranks and len(own) == 1:
+            ranks = set(own)
+        said = (fact("origin.on_ranks", count=len(ranks), ranks=sorted(ranks)),) if ranks else ()
+        yield replace(one, why=(*said, *one.why))
 
 
 def beginnings(tree: Tree, table: ParameterTable, found: Overflow, texts: Texts) -> list[Beginning]:

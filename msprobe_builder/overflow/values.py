@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,17 +34,24 @@ class Values:
         return self.minus & ~self.nan & ~self.plus
 
 
-def is_finite(table: ParameterTable, texts: Texts) -> bool:
+def is_finite(table: ParameterTable, texts: Texts, of_ranks: Collection[int] = ()) -> bool:
     """Whether no value of a side is NaN or infinite, so that there is nothing to look for."""
-    return not bool(values_of(table, texts).abnormal.any())
+    return not (of_ranks or bool(values_of(table, texts).abnormal.any()))
 
 
-def values_of(table: ParameterTable, texts: Texts) -> Values:
-    """What is wrong with each parameter of a side."""
+def values_of(table: ParameterTable, texts: Texts, of_ranks: Collection[int] = ()) -> Values:
+    """What is wrong with each parameter of a side.
+
+    ``of_ranks`` are rows of which a merged rank is NaN or infinite, whatever the whole shows.
+    """
     recorded = (table.missing[None, :] & np.array([[1], [2], [4], [8]])) == 0
     nan = (np.isnan(table.statistics) & recorded).any(axis=0)
     extremes = table.statistics[:_EXTREMES]
     is_scalar = ~table.is_tensor & is_text(table.type_id, texts, "float")
+    if of_ranks:
+        hidden = np.zeros(len(table), dtype=bool)
+        hidden[list(of_ranks)] = True
+        nan |= hidden & ~np.isinf(extremes).any(axis=0)
     return Values(
         nan=nan | (is_scalar & is_text(table.value_id, texts, "NaN")),
         plus=(extremes == np.inf).any(axis=0)

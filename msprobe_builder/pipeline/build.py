@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.errors import BuildError, UsageError
@@ -37,7 +36,12 @@ from msprobe_builder.pipeline.executors.run import failed_ranks, failures, run_j
 from msprobe_builder.pipeline.jobs import pair_up, pair_up_replicas, with_noise
 from msprobe_builder.pipeline.join import gather, of_one_task
 from msprobe_builder.pipeline.progress import Progress
-from msprobe_builder.pipeline.shards import finished_shards, request_name, shard_folder
+from msprobe_builder.pipeline.shards import (
+    finished_shards,
+    passing_name,
+    request_name,
+    shard_folder,
+)
 from msprobe_builder.pipeline.store import store_pair as store_pair
 
 if TYPE_CHECKING:
@@ -123,7 +127,7 @@ def build(
         return ends[-1]
 
     progress = Progress(sum(job.stages for job in jobs) + 1, quiet=quiet)
-    request = request_name(config) if resume or _is_worth_it(config, jobs) else uuid4().hex[:16]
+    request = request_name(config) if resume or _is_worth_it(config, jobs) else passing_name()
     try:
         with (
             _exporting(export_to) as exported,

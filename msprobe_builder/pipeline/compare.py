@@ -327,6 +327,8 @@ def read_rank(
         fact("note.key_repeated"),
     )
     found += about("info", "shape_pass", dump.shape_pass, fact("note.shape_pass"))
+    if dump.is_cut_off:
+        found.append(Diagnostic("warning", "cut_off", fact("note.cut_off")))
     if dump.parameters.odd_statistics:
         message = fact("note.odd_statistic")
         count = dump.parameters.odd_statistics

@@ -1,7 +1,7 @@
 """Steps and ranks that are built once more with what another one has paired.
 
 All are built first, each by its own evidence, in any order and by any number of workers. The one
-with the most pairs then tells those that lack some of them, see align/told.py.
+with the most pairs then tells those that lack some of them, see align/from_other_ranks.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from msprobe_builder.database.connection import connect_own
 from msprobe_builder.database.open import opened
-from msprobe_builder.database.read.told import count_alone, read_matched, read_told
+from msprobe_builder.database.read.matched import count_alone, read_matched, read_told
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.executors.attempt import Outcome
 

@@ -24,6 +24,7 @@ from msprobe_builder.metrics.beginning import Part
 Key = TypeVar("Key", bound=Hashable)
 _ASKED = 100  # calls of a step and side whose namesakes are looked for
 _ABSENT = "origin.absent"
+_OF_MERGED = "origin.on_ranks"
 _WEAK = ("origin.scaled", _ABSENT)
 
 
@@ -168,13 +169,10 @@ def told(connection: sqlite3.Connection, found: Sequence[StoredBeginning]) -> It
         origin = origin_of(of_side)
         if origin is None:
             continue
-        said = fact(
-            "note.origin",
-            rank=origin.rank,
-            name=origin.name,
-            line=_at(read_source(connection, origin.node)),
-            why=origin.why,
-        )
+        line = _at(read_source(connection, origin.node))
+        said = fact("note.origin", rank=origin.rank, name=origin.name, line=line, why=origin.why)
+        if has_code(origin.why, _OF_MERGED):
+            said = fact("note.origin.merged", name=origin.name, line=line, why=origin.why)
         yield Diagnostic("warning", "overflow_origin", said, origin.name).at(
             side=side, step=origin.step, rank=origin.rank
         )

@@ -13,8 +13,10 @@ from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import count
 from pathlib import Path
+from uuid import uuid4
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.publish import temporary_name
 from msprobe_builder.base.sources import sources_digest
 from msprobe_builder.base.version import __version__
 from msprobe_builder.dump.inputs import file_state
@@ -69,6 +71,11 @@ def shard_folder(output: Path, request: str, *, resume: bool) -> Iterator[Path]:
 def finished_shards(folder: Path) -> list[Path]:
     """What of a build is finished."""
     return sorted(folder.glob("*.shard"))
+
+
+def passing_name() -> str:
+    """A name of a request that no later build goes on from."""
+    return temporary_name(uuid4().hex[:16]).removeprefix(".").removesuffix(_SUFFIX)
 
 
 def request_name(config: BuildConfig) -> str:

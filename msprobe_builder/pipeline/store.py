@@ -69,14 +69,18 @@ def _with_overflow(result: PairResult, *, is_told: bool) -> PairResult:
     diagnostics = list(result.diagnostics)
     graphs: list[Graph | None] = []
     for side, graph in enumerate((result.npu, result.bench)):
-        if graph is None or (not is_told and is_finite(graph.table, result.texts)):
+        merged = None if graph is None else graph.provenance
+        of_ranks = {} if merged is None else merged.not_finite
+        if graph is None or (not is_told and is_finite(graph.table, result.texts, of_ranks)):
             graphs.append(graph)
             continue
         from msprobe_builder.overflow.check import check_overflow
-        from msprobe_builder.overflow.origin import beginnings
+        from msprobe_builder.overflow.origin import beginnings, of_merged
 
-        found = check_overflow(graph.tree, graph.table, result.texts, result.rank)
+        found = check_overflow(graph.tree, graph.table, result.texts, result.rank, of_ranks)
         began = tuple(beginnings(graph.tree, graph.table, found, result.texts))
+        if merged is not None:
+            began = tuple(of_merged(began, found, graph.table, merged))
         graph = replace(graph, beginnings=began)
         if is_told:
             graph = replace(graph, overflow=found.level, overflow_rows=found.rows)

@@ -23,7 +23,7 @@ class Imported:
     pair: ChosenPair
     matched: int
     present: int
-    turned: bool  # its names belong to the other sides
+    swapped: bool  # its names belong to the other sides
     problem: Fact | None  # why it was left out, at least in one graph
 
 
@@ -57,14 +57,14 @@ def _import(
     edits: Edits, pairs: list[GraphPair], chosen: ChosenPair, found: _Found, replace: bool
 ) -> Imported:
     matched = present = 0
-    turned = False
+    swapped = False
     problems: list[Fact] = []
     for pair in _places(pairs, chosen):
         npu, bench = pair.npu.first, pair.bench.first
-        *names, is_turned = as_known(chosen, found.known(npu), found.known(bench))
+        *names, is_swapped = as_known(chosen, found.known(npu), found.known(bench))
         i, j = found.nodes.get((npu, names[0])), found.nodes.get((bench, names[1]))
         if chosen.rejected and i is not None and j is not None:
-            turned |= is_turned
+            swapped |= is_swapped
             if partner_of(edits.connection, NPU, i) == j:
                 end(edits, i, j, "file", REJECT)
                 matched += 1
@@ -82,7 +82,7 @@ def _import(
         assert i is not None
         assert j is not None
         found.taken |= {i: names[1], j: names[0]}
-        turned |= is_turned
+        swapped |= is_swapped
         if partner_of(edits.connection, NPU, i) == j:
             present += 1
         else:
@@ -90,7 +90,7 @@ def _import(
             matched += 1
     if not matched and not present and not problems:
         problems = [fact("import_problem.no_place")]
-    return Imported(chosen, matched, present, turned, _shortened(problems))
+    return Imported(chosen, matched, present, swapped, _shortened(problems))
 
 
 def _places(pairs: list[GraphPair], chosen: ChosenPair) -> Iterator[GraphPair]:

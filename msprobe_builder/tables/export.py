@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.memory import without_garbage_collection
-from msprobe_builder.base.publish import written
+from msprobe_builder.base.publish import written, written_together
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.executed import Place, read_places
 from msprobe_builder.database.read.meta import read_task
@@ -59,7 +59,7 @@ class Written:
 
 
 def export_tables(database: Path, directory: Path, options: TableOptions) -> list[Written]:
-    """Write every table that is wanted into ``directory``; BuildError when it cannot be.
+    """Write every table that is wanted into ``directory``, or none; BuildError when it cannot be.
 
     The names are ``[debug_]compare_result[_step{S}][_rank{R}][suffix]_{timestamp}`` and
     ``advisor…`` beside it; step and rank stand in them where there are several.
@@ -67,7 +67,11 @@ def export_tables(database: Path, directory: Path, options: TableOptions) -> lis
     if options.form not in FORMATS:
         raise UsageError(f"{options.form!r} is no format; choose one of {', '.join(FORMATS)}.")
     stamp = f"{datetime.now().astimezone():%Y%m%d%H%M%S}"
-    with opened(database) as connection, without_garbage_collection():
+    with (
+        opened(database) as connection,
+        without_garbage_collection(),
+        written_together(directory) as folder,
+    ):
         task = read_task(connection)
         if task is Task.STRUCTURE:
             raise BuildError(f"{database} holds structure without values; there is no table of it.")
@@ -76,12 +80,13 @@ def export_tables(database: Path, directory: Path, options: TableOptions) -> lis
             len({place.step for place in places}) > 1,
             any(place.rank or len(places) > 1 for place in places),
         )
-        return [
+        tables = [
             _export(
-                connection, task, place, directory, _label(place, several, options), stamp, options
+                connection, task, place, folder, _label(place, several, options), stamp, options
             )
             for place in places
         ]
+    return [replace(one, path=directory / one.path.name) for one in tables]
 
 
 def wanted_places(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msprobe_builder.base.codes import Section
 from msprobe_builder.base.errors import UsageError
-from msprobe_builder.base.publish import written
+from msprobe_builder.base.publish import written, written_together
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.meta import read_task
 from msprobe_builder.database.read.not_finite import holds_beginnings, read_beginnings
@@ -103,14 +103,15 @@ def export_ranks(
                         of_name[index, number] = row.cells[column]
     path = directory / f"multi_ranks_compare_merge_{stamp}.xlsx"
     tables = {index: _sheet(cells, index, len(heads)) for index, _ in chosen}
-    write_sheets(path, ["NPU Name", *heads], tables)
     first = (
         min(different, key=_earliest, default=None),
         min(not_finite, key=_made_first, default=None),
     )
     result = RankTable(path, *first, _said(*first))
-    with written(directory / f"ranks_{stamp}.json") as stream:
-        stream.write(_as_json(result, different, not_finite).encode("utf-8", errors="replace"))
+    with written_together(directory) as folder:
+        write_sheets(folder / path.name, ["NPU Name", *heads], tables)
+        with written(folder / f"ranks_{stamp}.json") as stream:
+            stream.write(_as_json(result, different, not_finite).encode("utf-8", errors="replace"))
     return result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, prod
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.publish import written_together
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.metrics.tensor_file import (
     Index,
@@ -60,17 +61,19 @@ def is_saved_tree(path: Path) -> bool:
 
 
 def compare_saved_trees(npu: Path, bench: Path, output: Path, form: str) -> list[SavedTable]:
-    """Compare tag by tag: a table ``{tag}.{form}`` each, a line per array of either side.
+    """Compare tag by tag: a table ``{tag}.{form}`` each, a line per array of either side; or none.
 
     BuildError when a tree cannot be read, or the two have no tag in common.
     """
     sides = [{tag.name: tag for tag in _directories(root / "data")} for root in (npu, bench)]
     if not sides[0].keys() & sides[1].keys():
         raise BuildError(f"{npu} and {bench} have no tag in common below data; compare one run.")
-    return [
-        _compare(tag, tuple(side.get(tag) for side in sides), output / f"{tag}.{form}")
-        for tag in sorted(sides[0].keys() | sides[1].keys())
-    ]
+    with written_together(output) as folder:
+        tables = [
+            _compare(tag, tuple(side.get(tag) for side in sides), folder / f"{tag}.{form}")
+            for tag in sorted(sides[0].keys() | sides[1].keys())
+        ]
+    return [replace(one, path=output / one.path.name) for one in tables]
 
 
 def _compare(tag: str, roots: tuple[Path | None, ...], path: Path) -> SavedTable:

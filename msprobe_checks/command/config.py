@@ -13,13 +13,13 @@ from msprobe_builder.facts.wording import tell
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of both halves."""
+    """The arguments of both commands."""
     parser.description = (
         "Collect what shapes a training (environment, packages, options), and compare two of\n"
         "these. ConfigChecker in msprobe_collector adds weights, data and random calls."
     )
-    halves = parser.add_subparsers(dest="half", required=True, metavar="collect|compare")
-    collect = halves.add_parser("collect", help="write what is here into a zip file")
+    commands = parser.add_subparsers(dest="half", required=True, metavar="collect|compare")
+    collect = commands.add_parser("collect", help="write what is here into a zip file")
     collect.add_argument(
         "files", nargs="*", type=Path, metavar="FILE", help="launch scripts (.sh), .yaml, .json"
     )
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, metavar="FILE.zip", default=Path("config_check_pack.zip"),
         help="default: %(default)s",
     )  # fmt: skip
-    compare = halves.add_parser("compare", help="compare two of these files")
+    compare = commands.add_parser("compare", help="compare two of these files")
     compare.add_argument(
         "bench", type=Path, metavar="BENCH.zip",
         help="of the reference run, or a log of verl or slime, or a YAML of options that must hold",

@@ -12,7 +12,9 @@ from typing import Any
 from msprobe_builder.files.regular import read_text
 from msprobe_collector.config.gradients import GradientSettings, parse_gradients
 from msprobe_collector.config.monitor import MonitorSettings, parse_monitor
+from msprobe_collector.config.narrowing import Slice, parse_request, parse_risk, parse_slices
 from msprobe_collector.config.selector import expand_selector
+from msprobe_collector.config.watching import DIFF_CHECK, as_watch, count_of_calls, watched
 from msprobe_collector.errors import CollectorError
 
 _log = logging.getLogger("msprobe_collector")
@@ -29,11 +31,21 @@ SUMMARY_MODES = (STATISTICS, MD5, XOR, SKETCH)
 
 _COMMON_KEYS = {
     "task", "dump_path", "rank", "step", "level", "async_dump", "precision", "enable_dataloader",
-    "dump_enable", "inside_compiled", "watch", "watch_calls",
+    "dump_enable", "inside_compiled", "watch", "watch_calls", "extra_info", "risk_level",
 }  # fmt: skip
+_PARTS = ("slice", "request_id")
 _TASK_KEYS = {
-    "statistics": {"scope", "list", "tensor_list", "data_mode", "summary_mode", "flow"},
-    "tensor": {"scope", "list", "data_mode", "summary_mode", "file_format", "layout", "flow"},
+    "statistics": {"scope", "list", "tensor_list", "data_mode", "summary_mode", "flow", *_PARTS},
+    "tensor": {
+        "scope",
+        "list",
+        "data_mode",
+        "summary_mode",
+        "file_format",
+        "layout",
+        "flow",
+        *_PARTS,
+    },
     "structure": {"scope", "list", "flow"},
     "overflow_check": {"scope", "list", "overflow_nums", "check_mode"},
 }
@@ -43,11 +55,8 @@ _WITHOUT_EFFECT = {
     "precision": "numbers are always reduced in float32 or better",
     "file_format": "tensors are written as torch writes them",
     "check_mode": "the numbers themselves say what overflowed",
-    "extra_info": "call stacks and the hierarchy are always recorded",
-    "risk_level": "all calls are recorded, those that merely change a shape as well",
     "custom_op_namespaces": "operators of all namespaces are recorded",
 }
-_AS_HERE = {"extra_info": True, "risk_level": "ALL"}  # what asks for nothing else needs no remark
 # Tasks of other recorders, and what does the same here.
 _TASKS_ELSEWHERE = {
     "run_ut": "record task tensor and run msprobe-operators check on it",
@@ -55,9 +64,15 @@ _TASKS_ELSEWHERE = {
     "free_benchmark": "wrap the training in PerturbOperators of msprobe_operators",
     "exception_dump": "Ascend's driver makes it; task overflow_check finds what is not finite",
 }
-_DIFF_CHECK = "diff_check"
 _SAME_TASK = {"nan_check": "overflow_check"}  # which asks the device; the numbers tell as well
 _DEFAULT_DUMP_PATH = "dump_path"
+
+
+# What of a configuration with dump_enable is read again: what is chosen, not what is made of it.
+REREAD = (
+    *("level", "rank", "step", "scope", "names", "tensor_list", "data_mode", "risk_level"),
+    *("slices", "request"),
+)
 
 
 @dataclass(frozen=True)
@@ -83,6 +98,10 @@ class Config:
     watch: Path | None = None  # a dump that calls are compared with while the training runs
     watch_calls: int = 5  # that differ, to be saved
     dump_enable: bool | None = None  # whether to record before the file says otherwise
+    extra_info: bool = True  # stacks, and who called whom
+    risk_level: str = "ALL"  # calls of which weight
+    slices: tuple[Slice, ...] = ()  # of each tensor
+    request: str | None = None  # whose rows are recorded, of those that start() is told
     source: Path | None = None  # the file that it was read from
     gradients: GradientSettings | None = None  # of task grad_probe
     monitor: MonitorSettings | None = None  # beside any task
@@ -146,6 +165,7 @@ def parse_config(content: Mapping[str, Any]) -> Config:
         level = "mix"
     if task == "overflow_check" and level == "debug":
         raise CollectorError("level debug works with task statistics or tensor only.")
+    cuts = level != "debug" and "slice" in _TASK_KEYS[task]
     config = Config(
         dump_path=_path(content.get("dump_path")),
         task=task,
@@ -162,9 +182,13 @@ def parse_config(content: Mapping[str, Any]) -> Config:
         layout=_choice(section, "layout", LAYOUTS, "one_file"),
         flow=_flag(section, "flow") if "flow" in _TASK_KEYS[task] else False,
         follows_dataloader=_flag(content, "enable_dataloader"),
-        watch=_watched(content),
-        watch_calls=_count_of_calls(content),
+        watch=watched(content),
+        watch_calls=count_of_calls(content),
         inside_compiled=_flag(content, "inside_compiled"),
+        extra_info=content.get("extra_info") is None or _flag(content, "extra_info"),
+        risk_level=parse_risk(content.get("risk_level", "ALL")),
+        slices=parse_slices(section.get("slice", ())) if cuts else (),
+        request=parse_request(section.get("request_id")) if cuts else None,
         dump_enable=switched_on(content),
         monitor=_monitor(content, task),
     )
@@ -226,7 +250,7 @@ def _warn_unknown(content: Mapping[str, Any], section: Mapping[str, Any], task: 
         )
     for key, reason in _WITHOUT_EFFECT.items():
         asked = content.get(key, section.get(key))
-        if asked is not None and asked != _AS_HERE.get(key):
+        if asked is not None:
             _log.info("%s in the configuration has no effect here: %s.", key, reason)
     if "load" in content:
         _log.warning(
@@ -262,8 +286,8 @@ def _task(content: dict[str, Any]) -> tuple[dict[str, Any], str]:
         }
         content = {same: section, **rest, "task": same}
         task = same
-    if task == _DIFF_CHECK:
-        return _as_watch(content), "statistics"
+    if task == DIFF_CHECK:
+        return as_watch(content), "statistics"
     if task is None and MONITOR in content:
         return content, MONITOR
     if task != "md5":
@@ -275,18 +299,6 @@ def _task(content: dict[str, Any]) -> tuple[dict[str, Any], str]:
     rest = {key: value for key, value in content.items() if key != "md5"}
     section = {**section, "summary_mode": "md5"}
     return {**rest, "task": "statistics", "statistics": section}, "statistics"
-
-
-def _as_watch(content: dict[str, Any]) -> dict[str, Any]:
-    """Task diff_check of other recorders: calls are compared with ``bench_path`` meanwhile."""
-    section = dict(content.get(_DIFF_CHECK) or {})
-    dump, calls = section.pop("bench_path", None), section.pop("diff_nums", None)
-    if dump is None:
-        raise CollectorError("Task diff_check needs a dump to compare with: set bench_path.")
-    _log.info("Task diff_check is task statistics with watch.")
-    rest = {key: value for key, value in content.items() if key != _DIFF_CHECK}
-    more = {} if calls is None else {"watch_calls": calls}
-    return {**rest, "task": "statistics", "statistics": section, "watch": dump, **more}
 
 
 def _level(content: Mapping[str, Any]) -> str:
@@ -323,22 +335,6 @@ def _path(value: Any) -> Path:
     if not isinstance(value, (str, Path)) or "\0" in str(value):
         raise CollectorError(f"dump_path is {value!r}; name the directory to write the dump to.")
     return Path(value)
-
-
-def _count_of_calls(content: Mapping[str, Any]) -> int:
-    value = content.get("watch_calls", 5)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise CollectorError(f"watch_calls is {value!r}; write how many calls to save, from 1 on.")
-    return value
-
-
-def _watched(content: Mapping[str, Any]) -> Path | None:
-    value = content.get("watch")
-    if value is None:
-        return None
-    if not isinstance(value, (str, Path)) or not value or "\0" in str(value):
-        raise CollectorError(f"watch is {value!r}; name the directory of a dump.")
-    return Path(value).absolute()
 
 
 def _texts(section: Mapping[str, Any], key: str) -> tuple[str, ...]:

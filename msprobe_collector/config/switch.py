@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from msprobe_collector.config.settings import Config, read_file, switched_on
@@ -15,11 +16,18 @@ class Switch:
     """Whether to record, as ``key`` says in the file that the configuration came from.
 
     The file is looked at each time one asks, and read when it has changed. One that cannot be
-    read, or lacks the key, leaves it as it was.
+    read, or lacks the key, leaves it as it was. What else has changed is for ``reread``.
     """
 
-    def __init__(self, path: Path | None, is_on: bool, key: str = "dump_enable") -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        is_on: bool,
+        key: str = "dump_enable",
+        reread: Callable[[], None] = lambda: None,
+    ) -> None:
         self._path = path
+        self._reread = reread
         self._key = key
         self._is_on = is_on
         self._seen = self._state()
@@ -33,6 +41,7 @@ class Switch:
         self._seen = state
         try:
             found = switched_on(read_file(self._path), self._key)
+            self._reread()
         except CollectorError as error:
             _log.warning("%s %s stays %s.", error, self._key, str(self._is_on).lower())
             return self._is_on
@@ -56,8 +65,8 @@ class Switch:
             _log.info("%s is false in %s: nothing is recorded until it is true.", self._key, where)
 
 
-def switch_of(config: Config) -> Switch | None:
+def switch_of(config: Config, reread: Callable[[], None] = lambda: None) -> Switch | None:
     """The switch of a configuration that has one."""
     if config.dump_enable is None:
         return None
-    return Switch(config.source, config.dump_enable)
+    return Switch(config.source, config.dump_enable, reread=reread)

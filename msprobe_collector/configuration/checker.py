@@ -17,6 +17,7 @@ from torch import nn
 from msprobe_builder.configuration.secrets import without_secrets
 from msprobe_collector.configuration.pack import Pack
 from msprobe_collector.configuration.random_calls import RandomCalls
+from msprobe_collector.drawing.pytorch import torch_drawing
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.process import process_rank
 
@@ -62,7 +63,7 @@ class ConfigChecker:
         """Begin to count random calls; they are counted until the model's first forward call."""
         _check_framework(fmk)
         if ConfigChecker._random is None:
-            ConfigChecker._random = RandomCalls()
+            ConfigChecker._random = RandomCalls(torch_drawing())
             ConfigChecker._random.install()
 
     def _before_forward(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msprobe_builder.base.publish import temporary_name
 from msprobe_builder.configuration.secrets import allowed_variables
 from msprobe_checks.configuration.collect import installed_packages, options_in, write_pack
 from msprobe_collector.errors import CollectorError
@@ -77,7 +78,7 @@ class Pack:
         variables = allowed_variables(os.environ)
         write_pack(stream, variables, installed_packages(), self._options, self.more.items())
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.writing")
+        temporary = path.with_name(temporary_name(path.name))
         temporary.write_bytes(stream.getvalue())
         temporary.replace(path)
 

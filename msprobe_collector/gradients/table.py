@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from msprobe_builder.base.publish import temporary_name
 from msprobe_collector.config.gradients import GradientSettings
 
 
@@ -35,6 +36,6 @@ def write_table(path: Path, settings: GradientSettings, rows: Iterable[Sequence[
     writer.writerow(header(settings))
     writer.writerows(rows)
     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.writing")
+    temporary = path.with_name(temporary_name(path.name))
     temporary.write_text("\ufeff" + text.getvalue(), encoding="utf-8", newline="")
     temporary.replace(path)

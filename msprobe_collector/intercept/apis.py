@@ -53,7 +53,6 @@ class CallMode(TorchFunctionMode):
         self._session = session
         self._ledger = session.ledger
         self._framework = session.framework
-        self._records = session.config.with_apis
 
     def __torch_function__(
         self,
@@ -86,7 +85,7 @@ class CallMode(TorchFunctionMode):
         self, api: Api, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         if api.action is Action.RECORD:
-            if not self._records:
+            if not self._session.config.with_apis:
                 return func(*args, **kwargs)
             result = self._record(api, func, args, kwargs, _caller(sys._getframe(2)))
             if api.exposes:

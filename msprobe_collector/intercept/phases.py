@@ -29,7 +29,7 @@ class Phases:
         self._redirects = [
             Redirect(function, self._clip, is_compiling=torch.compiler.is_compiling)
             for function in functions
-            if function is not None and session.config.level == "mix"
+            if function is not None
         ]
         self._handles: list[RemovableHandle] = []
 
@@ -38,8 +38,9 @@ class Phases:
             register_optimizer_step_pre_hook(self._begin_optimizer),
             register_optimizer_step_post_hook(self._end_optimizer),
         ]
-        for redirect in self._redirects:
-            redirect.install()
+        if self._session.config.level == "mix":
+            for redirect in self._redirects:
+                redirect.install()
 
     def remove(self) -> None:
         for handle in self._handles:

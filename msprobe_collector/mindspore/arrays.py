@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import mindspore
@@ -12,6 +13,7 @@ from mindspore._c_expression.typing import Type
 from numpy.typing import NDArray
 
 from msprobe_builder.sketch.layout import NO_ROW
+from msprobe_collector.config.narrowing import Slice, positions
 from msprobe_collector.config.settings import MD5, SKETCH, XOR
 from msprobe_collector.mindspore.array_files import ArrayFiles
 from msprobe_collector.record.array_sketches import ArraySketches
@@ -39,13 +41,16 @@ class Arrays(NestedDescriber):
         self.sketches = ArraySketches() if measures and summary_mode == SKETCH else None
         self.estimate = False  # count what would be saved instead of saving it
         self.described_bytes = 0
+        self.slices: Sequence[Slice] = ()
 
     def tensor(self, tensor: Any, path: str | None = None, born: bool = False) -> Item:  # noqa: ARG002
         """The record of one tensor; call inside ``unseen``."""
         item = Leaf(type="mindspore.Tensor", dtype=str(tensor.dtype), shape=list(tensor.shape))
         if not self._measures and path is None:
             return item
-        array = host_array(tensor)
+        array = self._taken(tensor)
+        if self.slices and array is not None:
+            item["shape"] = list(array.shape)
         if self._measures:
             numbers = (None,) * 4 if array is None else measure(widened(array))
             item.update(zip(_FIELDS, numbers, strict=True))
@@ -61,8 +66,13 @@ class Arrays(NestedDescriber):
             return self.saved(tensor, item, path)
         return item
 
-    def saved(self, tensor: Any, item: Item, path: str) -> Item:
+    def _taken(self, tensor: Any) -> NDArray[Any] | None:
         array = host_array(tensor)
+        taken = None if array is None else positions(array.shape, self.slices)
+        return array if array is None or taken is None else array[taken]
+
+    def saved(self, tensor: Any, item: Item, path: str) -> Item:
+        array = self._taken(tensor)
         if array is None:
             return item
         kept = bits_of(array) if self._files.one_file else widened(array)

@@ -12,11 +12,15 @@ from mindspore import nn
 from mindspore.communication import GlobalComm, get_rank
 
 from msprobe_collector.configuration.pack import Pack
+from msprobe_collector.configuration.random_calls import RandomCalls
 from msprobe_collector.errors import CollectorError
+from msprobe_collector.mindspore.drawing import mindspore_drawing
 
 
 class ConfigChecker:
     """Collects what is there now, and weights and inputs at the Cell's first forward calls."""
+
+    _random: RandomCalls | None = None
 
     def __init__(
         self,
@@ -27,8 +31,7 @@ class ConfigChecker:
         micro_steps: int = 2,
     ) -> None:
         """Collect; see docs/configuration.md. CollectorError when a setting is wrong."""
-        if fmk != "mindspore":
-            raise CollectorError(f"fmk is {fmk!r}; this ConfigChecker collects mindspore.")
+        _check_framework(fmk)
         given: Any = model
         if given is not None and not isinstance(given, nn.Cell):
             raise CollectorError("ConfigChecker() takes a mindspore.nn.Cell or None.")
@@ -37,13 +40,31 @@ class ConfigChecker:
         self._handle: Any = None
         if model is not None:
             self._handle = model.register_forward_pre_hook(self._before, with_kwargs=True)
+        else:
+            self._finish_random()
+
+    @classmethod
+    def apply_patches(cls, fmk: str = "mindspore") -> None:
+        """Begin to count random calls; they are counted until the model's first forward call."""
+        _check_framework(fmk)
+        if ConfigChecker._random is None:
+            ConfigChecker._random = RandomCalls(mindspore_drawing())
+            ConfigChecker._random.install()
 
     def _before(self, cell: nn.Cell, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._finish_random()
         weights = [(name, one) for name, one in cell.parameters_and_names()]
         self._pack.add_call(weights, {"args": args, "kwargs": kwargs})
         if self._pack.is_full and self._handle is not None:
             self._handle.remove()
             self._handle = None
+
+    def _finish_random(self) -> None:
+        calls, ConfigChecker._random = ConfigChecker._random, None
+        if calls is not None:
+            calls.remove()
+            self._pack.more[f"random/rank{_rank()}.json"] = calls.found()
+            self._pack.write()
 
 
 def statistics(tensor: Any) -> dict[str, Any] | None:
@@ -62,3 +83,8 @@ def statistics(tensor: Any) -> dict[str, Any] | None:
 
 def _rank() -> int:
     return int(get_rank()) if GlobalComm.INITED else 0
+
+
+def _check_framework(name: str) -> None:
+    if name != "mindspore":
+        raise CollectorError(f"fmk is {name!r}; this ConfigChecker collects mindspore.")

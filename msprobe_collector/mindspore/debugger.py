@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,8 @@ class PrecisionDebugger(Debugger):
         if Debugger._current is self:
             return
         speak_up()
-        config = load_config(config_path, task, dump_path, level, step)
+        load = partial(load_config, config_path, task, dump_path, level, step)
+        config = load()
         if config.watch is not None:
             raise CollectorError("watch follows PyTorch only; leave it out for MindSpore.")
         if config.inside_compiled:
@@ -62,7 +64,7 @@ class PrecisionDebugger(Debugger):
         session = Session(config, framework, estimate)
         framework.threads = session.threads
         self._interception = Interception(session)
-        self._set_up(config, session, self._interception, estimate)
+        self._set_up(config, session, self._interception, estimate, load)
         self._models: list[nn.Cell] = []
         self._followers: list[GradientProbe | Monitor] = []
         if config.gradients is not None:
@@ -84,13 +86,19 @@ class PrecisionDebugger(Debugger):
         return self
 
     @classmethod
-    def monitor(cls, optimizer: nn.Optimizer) -> None:
-        """Follow an optimizer from now on: task grad_probe, key monitor."""
+    def monitor(cls, optimizer: nn.Optimizer, model: nn.Cell | None = None) -> None:
+        """Follow an optimizer from now on: task grad_probe, key monitor.
+
+        With ``model`` the monitor also records what its Cells are given and put out.
+        """
         self = cls._the_one()
         if not self._followers:
             raise CollectorError("monitor() records with task grad_probe or monitor; set one.")
         for follower in self._followers:
-            follower.monitor(optimizer)
+            if isinstance(follower, Monitor):
+                follower.monitor(optimizer, model)
+            else:
+                follower.monitor(optimizer)
 
     def _stop_more(self) -> None:
         if self.config.task in WHOLE_TRAINING:

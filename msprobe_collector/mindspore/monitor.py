@@ -1,4 +1,4 @@
-"""The monitor of MindSpore: weights, gradients and state of optimizers at each of their calls."""
+"""The monitor of MindSpore: what Cells do, and what optimizers use and keep at each call."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import numpy as np
 from mindspore import nn
 from mindspore.communication import GlobalComm, get_rank
 
+from msprobe_collector.config.monitor import KINDS
 from msprobe_collector.config.settings import Config
 from msprobe_collector.config.switch import Switch
 from msprobe_collector.errors import CollectorError
+from msprobe_collector.mindspore import activations
 from msprobe_collector.monitor.alerts import Rules
 from msprobe_collector.monitor.numbers import Numbers, single
 from msprobe_collector.monitor.row import Row
@@ -21,7 +23,11 @@ from msprobe_collector.monitor.write import Writer
 from msprobe_collector.signals import pass_on_if_of_signal
 
 _log = logging.getLogger("msprobe_collector")
-SEEN = ("weight", "gradient", "learning_rate", "optimizer_state")
+_ORDER = {kind: place for place, kind in enumerate(KINDS)}
+SEEN = (
+    *("weight", *activations.KINDS, "gradient", "learning_rate", "optimizer_state"),
+    "updated_weight",
+)
 
 
 class Monitor:
@@ -43,26 +49,37 @@ class Monitor:
         self._handles: list[Any] = []
         self._next: dict[int, int] = {}  # by optimizer
         self._rows: dict[int, list[Row]] = {}
+        self._open: dict[tuple[str, str], Numbers] = {}  # of Cells, since the last call
         self._rules = Rules(self._settings.alerts)
         self._alerts: Counter[str] = Counter()
         self._writer: Writer | None = None
         self.first_step = 0
 
-    def monitor(self, optimizer: nn.Optimizer) -> None:
-        """Follow an optimizer; CollectorError for anything else."""
+    def monitor(self, optimizer: nn.Optimizer, model: nn.Cell | None = None) -> None:
+        """Follow an optimizer, and the Cells of a model; CollectorError for anything else."""
         if not isinstance(optimizer, nn.Optimizer):
             raise CollectorError("monitor() takes a mindspore.nn.Optimizer.")
+        if model is not None and not isinstance(model, nn.Cell):
+            raise CollectorError("monitor() takes a mindspore.nn.Cell beside the optimizer.")
+        missed = [one for one in activations.KINDS if one in self._settings.record]
+        if model is None and missed and not self._settings.records_all:
+            raise CollectorError(
+                f"monitor.record names {', '.join(missed)}: call monitor(optimizer, model)."
+            )
         self._next[id(optimizer)] = 0
         self._handles += [
             optimizer.register_forward_pre_hook(lambda _, given: self._before(optimizer, given)),
             optimizer.register_forward_hook(lambda _, __, ___: self._after(optimizer)),
         ]
+        if model is not None:
+            self._handles += activations.follow_cells(model, self._settings, self._take)
 
     def stop(self) -> None:
         """Finish the files and follow nothing any more."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
+        self._open.clear()
         if self._writer is not None:
             writer, self._writer = self._writer, None
             writer.close()
@@ -70,6 +87,15 @@ class Monitor:
             if count > 1:
                 _log.warning("Monitor: rule %s was broken %d times.", rule, count)
         self._alerts.clear()
+
+    def _take(self, kind: str, name: str, tensor: Any) -> None:
+        """What a Cell shows, of all micro-batches together; nothing after :meth:`stop`."""
+        try:
+            if self._handles and self._selects(self.first_step + min(self._next.values())):
+                found, earlier = measure(tensor), self._open.get((kind, name))
+                self._open[kind, name] = found if earlier is None else earlier.together(found)
+        except Exception as error:
+            self._fail(error)
 
     def _before(self, optimizer: nn.Optimizer, given: tuple[Any, ...]) -> None:
         try:
@@ -79,8 +105,12 @@ class Monitor:
                 own = [(one.name, one) for one in optimizer.parameters]
                 names = [name for name, _ in own]
                 pairs = list(zip(names, given[0], strict=True))
-                rows = [*self._measured("weight", own), *self._measured("gradient", pairs)]
-                self._rows[id(optimizer)] = rows
+                self._rows[id(optimizer)] = [
+                    *self._measured("weight", own),
+                    *(Row(*key, numbers) for key, numbers in self._open.items()),
+                    *self._measured("gradient", pairs),
+                ]
+            self._open.clear()
         except Exception as error:
             self._fail(error)
 
@@ -96,6 +126,9 @@ class Monitor:
                 if self._settings.wants("learning_rate", name):
                     rows.append(Row("learning_rate", name, single(float(rate.asnumpy()))))
             rows += self._measured("optimizer_state", _states(optimizer))
+            own = [(one.name, one) for one in optimizer.parameters]
+            rows += self._measured("updated_weight", own)
+            rows.sort(key=lambda row: _ORDER[row.kind])
             self._write(self.first_step + self._next[id(optimizer)] - 1, rows)
         except Exception as error:
             self._fail(error)

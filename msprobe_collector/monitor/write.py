@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from msprobe_builder.base.publish import remove_left_overs, temporary_name
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.monitor.alerts import Alert
 from msprobe_collector.monitor.row import STATISTICS, Row
@@ -22,6 +23,7 @@ class Writer:
 
     def __init__(self, directory: Path, formats: Sequence[str], first: int) -> None:
         directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+        remove_left_overs(directory)
         self._parts: list[Any] = []
         if "csv" in formats:
             self._parts.append(_Table(directory / f"values_step{first}.csv"))
@@ -106,7 +108,7 @@ class _Parquet:
         path = self._directory / f"values_step{self._steps[0][0]}.parquet"
         self._steps = []
         columns = dict(zip(COLUMNS, map(list, zip(*lines, strict=True)), strict=True))
-        temporary = path.with_name(f".{path.name}.writing")
+        temporary = path.with_name(temporary_name(path.name))
         self._pyarrow.parquet.write_table(self._pyarrow.table(columns), temporary)
         temporary.replace(path)
 

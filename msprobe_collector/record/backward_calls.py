@@ -8,6 +8,7 @@ from functools import partial
 from operator import is_
 from typing import Any
 
+from msprobe_collector.config.settings import Config
 from msprobe_collector.record.calls import Call, Pending
 from msprobe_collector.record.framework import NO_PASS, Item
 from msprobe_collector.record.gradients import Backward, Events, OpenBackwards, trace, watch
@@ -33,10 +34,13 @@ class BackwardCalls:
             ledger.add_gradients,
             ledger.set_latest_gradients,
         )
-        config = ledger.config
-        self._sides = {side for side in ("input", "output") if config.collects("backward", side)}
+        self.take(ledger.config)
         self._watched: list[weakref.ref[Backward]] = []
         self._tasks: set[int] = set()
+
+    def take(self, config: Config) -> None:
+        """Record the sides that a configuration asks for."""
+        self._sides = {side for side in ("input", "output") if config.collects("backward", side)}
 
     def watch(self, pending: Pending, outputs: Sequence[Any]) -> None:
         """Follow the gradients between the inputs and the ``outputs`` of a call."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
+from msprobe_collector.config.narrowing import Slice
 from msprobe_collector.record.origins import Found, Row
 
 Edge: TypeAlias = "tuple[Any, int]"
@@ -57,6 +58,7 @@ class Describer(Protocol):
 
     estimate: bool
     described_bytes: int
+    slices: Sequence[Slice]  # what is taken of each tensor
 
     @property
     def sketches(self) -> SketchRows | None:

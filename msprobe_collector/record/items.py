@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import torch
 
 from msprobe_builder.sketch.layout import NO_ROW
+from msprobe_collector.config.narrowing import Slice, positions
 from msprobe_collector.config.settings import MD5, SKETCH, XOR
 from msprobe_collector.record.checksums import checksum, words_joined
 from msprobe_collector.record.device_rows import DeviceRows, Row
@@ -86,6 +88,7 @@ class Items(NestedDescriber):
         self.watcher: Watcher | None = None  # holds what would be saved
         self.estimate = False  # count what would be saved instead of saving it
         self.described_bytes = 0
+        self.slices: Sequence[Slice] = ()
         self._files = files
         self._known: dict[int, _Known] = {}
         self._foreign: set[int] = set()  # storages that others may hold, too
@@ -111,7 +114,14 @@ class Items(NestedDescriber):
 
     def tensor(self, tensor: torch.Tensor, path: str | None = None, born: bool = False) -> Item:
         """The record of one tensor; call inside :func:`unseen`."""
-        item = self._remembered(tensor, born) if self._measures else _outline(tensor)
+        whole = tensor
+        if self.slices:
+            tensor = _cut(tensor, self.slices)
+        if tensor is whole:
+            item = self._remembered(tensor, born) if self._measures else _outline(tensor)
+        else:
+            item = self._make(tensor, tensor)[0] if self._measures else _outline(tensor)
+            item.update(type=_type_name(whole), requires_grad=whole.requires_grad)
         if self.watcher is not None and path is not None:
             self.watcher.hold(path, tensor, item)
         elif self.estimate:
@@ -282,6 +292,14 @@ class Items(NestedDescriber):
             "tag": value.tag,
             "group_id": group_id(group_ranks(value.group)),
         }
+
+
+def _cut(tensor: torch.Tensor, slices: Sequence[Slice]) -> torch.Tensor:
+    """The part of a tensor that is asked for; all of one whose numbers lie elsewhere."""
+    if plain_part(tensor) is not tensor or tensor.layout is not torch.strided or tensor.is_nested:
+        return tensor
+    taken = positions(tensor.shape, slices)
+    return tensor if taken is None else tensor.detach()[taken]
 
 
 def _outline(tensor: torch.Tensor) -> Item:

@@ -53,9 +53,10 @@ class Ledger:
         measures = config.task != "structure"
         self.items = framework.make_describer(config.summary_mode, self.tensor_files, measures)
         self.items.estimate = estimate
+        self.items.slices = config.slices
         self.flow = framework.make_flow() if config.flow else None
         self._makers: dict[tuple[str, str, int], Found] = {}  # of gradients of parameters
-        self.selection = Selection(config.names, config.scope)
+        self.selection = _selection(config)
         self.overflow = Overflow(config.overflow_nums) if config.task == "overflow_check" else None
         self.stacks = Stacks()
         self._saves_all = config.task == "tensor"
@@ -71,6 +72,12 @@ class Ledger:
     def watch(self, watcher: Watcher) -> None:
         """Tell ``watcher`` of all records from the next step on."""
         self.watcher = watcher
+
+    def take(self, config: Config) -> None:
+        """Choose by another configuration from the next step on."""
+        self.config = config
+        self.items.slices = config.slices
+        self.selection = _selection(config)
 
     # -- steps --------------------------------------------------------------------------------
 
@@ -132,6 +139,7 @@ class Ledger:
             saves,
             self._estimate,
             None if self.items.sketches is None else self._take_sketches,
+            extra_info=config.extra_info,
         )
         if self.flow is not None:
             self.flow.rows.open(self._directory, self._estimate)
@@ -284,13 +292,13 @@ class Ledger:
             return None
 
     def place_forward(self, call: Call) -> None:
-        if self.config.with_modules:
+        if self.config.with_modules and self.config.extra_info:
             if self.watcher is not None:
                 self.watcher.place(call)
             place_forward(self.files, call)
 
     def place_backward(self, call: Call) -> None:
-        if self.config.with_modules:
+        if self.config.with_modules and self.config.extra_info:
             place_backward(self.files, call)
 
     def save_path(self, name: str) -> str | None:
@@ -352,3 +360,7 @@ class Ledger:
     def _end(self) -> None:
         self.finished = True
         self.active = self.listening = False
+
+
+def _selection(config: Config) -> Selection:
+    return Selection(config.names, config.scope, config.risk_level if config.with_apis else "ALL")

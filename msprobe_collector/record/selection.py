@@ -6,15 +6,27 @@ import logging
 import re
 from collections.abc import Sequence
 
+from msprobe_builder.operators.operator import Kind
+from msprobe_builder.operators.table import operator_of
 from msprobe_collector.record.calls import Call
 
+_CORE = {Kind.PRODUCT, Kind.LOOKUP, Kind.UPDATE, Kind.COLLECTIVE}
+_LOW = {
+    *(Kind.CAST, Kind.QUERY, Kind.MAKE, Kind.EMPTY, Kind.SHAPE, Kind.TRANSPOSE, Kind.JOIN),
+    *(Kind.SLICE, Kind.REPEAT),
+}
 _log = logging.getLogger("msprobe_collector")
 
 
 class Selection:
-    """Both filters must agree; a kept module keeps everything inside it."""
+    """Both filters must agree; a kept module keeps everything inside it.
 
-    def __init__(self, names: Sequence[str], scope: Sequence[str]) -> None:
+    Where there is none, ``risk`` chooses calls by their weight: only those that compute most
+    (CORE), all but those that merely make, move or join elements (FOCUS), or all.
+    """
+
+    def __init__(self, names: Sequence[str], scope: Sequence[str], risk: str = "ALL") -> None:
+        self._risk = "ALL" if names or scope else risk
         self._names = names
         self._scope = scope
         self._in_scope = not scope
@@ -24,7 +36,7 @@ class Selection:
 
     @property
     def keeps_all(self) -> bool:
-        return not self._names and not self._scope
+        return not self._names and not self._scope and self._risk == "ALL"
 
     def keep(self, call: Call) -> bool:
         """Decide on a call when it begins."""
@@ -77,7 +89,7 @@ class Selection:
 
     def _asks_for(self, call: Call, name: str) -> bool:
         if not self._names:
-            return True
+            return self._risk == "ALL" or bool(call.path) or self._weighs(call)
         found = call.parent is not None and call.parent.keeps_inside
         call.keeps_inside = call.keeps_inside or found
         for text in self._names:
@@ -89,6 +101,12 @@ class Selection:
                 self._hits.add(text)
                 call.keeps_inside = found = True
         return found
+
+    def _weighs(self, call: Call) -> bool:
+        operator = operator_of(call.forward_name.rsplit(".", 2)[0])
+        if self._risk == "CORE":
+            return operator.kind in _CORE or "sums" in operator.traits  # layers that normalise
+        return operator.kind not in _LOW
 
     def warn_of_misses(self) -> None:
         """Name the filters that matched no call at all, each once."""

@@ -25,7 +25,6 @@ class Session:
 
     def __init__(self, config: Config, framework: Framework, estimate: bool = False) -> None:
         self.framework = framework
-        self.config = config
         self.threads = ThreadState()
         self.ledger = Ledger(config, framework, estimate)
         self.backwards = BackwardCalls(self.ledger)
@@ -33,11 +32,21 @@ class Session:
         self.flow = self.ledger.flow
         self.parameters = self.backwards.parameters
         self.report = self.ledger.report
+        self._collect(config)
+        self._counters: defaultdict[str, Iterator[int]] = defaultdict(count)
+
+    def _collect(self, config: Config) -> None:
+        self.config = config
         self.collects_gradients = config.collects_direction("backward")
         self._collects_forward = config.collects_direction("forward")
         self._collects_input = config.collects("forward", "input")
         self._collects_output = config.collects("forward", "output")
-        self._counters: defaultdict[str, Iterator[int]] = defaultdict(count)
+
+    def take(self, config: Config) -> None:
+        """Choose by another configuration of the same task; between two steps."""
+        self._collect(config)
+        self.ledger.take(config)
+        self.backwards.take(config)
 
     @property
     def active(self) -> bool:
@@ -241,6 +250,8 @@ class Session:
             self.report(name, error)
 
     def capture(self, frame: FrameType | None, base: FrameType | None, below: int) -> int:
+        if not self.config.extra_info:
+            return NO_STACK
         return self.ledger.stacks.capture(frame, base, below)
 
 

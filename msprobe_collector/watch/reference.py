@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -13,8 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from msprobe_builder.base.limits import LARGEST_JSON
+from msprobe_builder.dump.json_stream import DumpReader
 from msprobe_builder.dump.names import without_wrappers
-from msprobe_builder.files.regular import read_start, read_text
+from msprobe_builder.files.regular import read_bytes, read_start
+from msprobe_builder.files.text_files import parse_appended
 from msprobe_builder.sketch.file import read_sketches
 from msprobe_builder.sketch.layout import NAME as SKETCHES
 from msprobe_builder.sketch.layout import NO_ROW
@@ -109,15 +111,15 @@ class Reference:
     """One recorded step of one rank."""
 
     def __init__(self, folder: Path) -> None:
-        """CollectorError if there is nothing that numbers compare with."""
-        content = json.loads(read_text(folder / "dump.json"))
-        self._data: dict[str, Any] = content["data"]
-        if content.get("task") == "structure":
+        """CollectorError if there is nothing that numbers compare with, BuildError for damage."""
+        reader = DumpReader(folder / "dump.json")
+        self._data = dict(reader)
+        if reader.header.get("task") == "structure":
             raise CollectorError(f"{folder} holds no numbers, so nothing compares with it.")
         keys = Keys()
         places = folder / "construct.json"
         if places.is_file():
-            for name, parent in json.loads(read_text(places)).items():
+            for name, parent in parse_appended(read_bytes(places, LARGEST_JSON))[0].items():
                 keys.place(name, parent)
         self._names = {keys.of(name): name for name in self._data}
         sketches = read_sketches(folder / SKETCHES, len(self._data))

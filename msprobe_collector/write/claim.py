@@ -8,6 +8,8 @@ import time
 from itertools import chain, count
 from pathlib import Path
 
+from msprobe_builder.base.publish import remove_left_overs, temporary_name
+
 _loaded = time.time()
 
 
@@ -49,5 +51,6 @@ def _began(path: Path) -> float:
         age = since_boot - int(after_name[19]) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         age = time.time() - _loaded
-    with tempfile.NamedTemporaryFile(dir=path, prefix=".msprobe") as probe:
+    remove_left_overs(path)
+    with tempfile.NamedTemporaryFile(dir=path, prefix=".", suffix=temporary_name("")) as probe:
         return os.fstat(probe.fileno()).st_mtime - age

@@ -1,7 +1,8 @@
 """The files of a step, appended to and complete after every flush.
 
 Each file ends with a closing tail. A flush overwrites the tail with the new entries and writes
-it again, so the cost is that of the new entries and a killed run leaves valid files behind.
+it again, so the cost is that of the new entries. The tail goes last: a run that is killed while it
+writes leaves all that was there before, and behind it what readers of ours pass over.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from msprobe_builder.base.publish import temporary_name
 from msprobe_builder.sketch.layout import NAME as SKETCHES
 from msprobe_builder.sketch.layout import ROW
 from msprobe_collector.signals import pass_on_if_of_signal
@@ -36,7 +38,8 @@ class AppendedObject:
     def __init__(self, path: Path, head: str, tail: str) -> None:
         path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         self.path = path
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o640)
+        temporary = path.with_name(temporary_name(path.name))
+        self._file = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o640)
         self._tail = tail.encode()
         self.size = 0  # bytes
         self.entries = 0  # lasting ones
@@ -44,6 +47,7 @@ class AppendedObject:
         self._empty = True
         self._passing = b""
         self._end = self._replace_tail(head.encode(), b"")
+        temporary.replace(path)  # no reader meets an empty file
 
     def append(self, entries: Sequence[str], provisional: Sequence[str] = ()) -> None:
         """Add ``entries``; ``provisional`` ones last until the next call replaces them."""
@@ -84,12 +88,21 @@ class AppendedObject:
     def _write(self, content: bytes, position: int) -> None:
         if not os.fstat(self._file).st_nlink:
             raise OSError(errno.ENOENT, "it was deleted while it was written", str(self.path))
+        tail = len(self._tail)
+        if not self.size:
+            self._put(content, position)
+            return
+        self._put(self._tail, position)  # in place of entries that passed
+        self._put(content[tail:], position + tail)
+        self._put(content[:tail], position)
+        os.ftruncate(self._file, position + len(content))
+
+    def _put(self, content: bytes, position: int) -> None:
         rest = memoryview(content)
         while rest:
             written = os.pwrite(self._file, rest, position)
             position += written
             rest = rest[written:]
-        os.ftruncate(self._file, position)
 
 
 class CountedObject:
@@ -128,7 +141,8 @@ class StepFiles:
     """dump.json, construct.json and stack.json of one step and rank, and sketch.bin if asked.
 
     ``take_rows`` gives the sketches that came since its last call; without it there are none.
-    As an ``estimate`` nothing is written, only counted.
+    As an ``estimate`` nothing is written, only counted. Without ``extra_info`` there are no stacks,
+    and nothing says who called whom.
     """
 
     def __init__(
@@ -140,6 +154,7 @@ class StepFiles:
         saves_tensors: bool,
         estimate: bool = False,
         take_rows: Callable[[], npt.NDArray[Any]] | None = None,
+        extra_info: bool = True,
     ) -> None:
         self.directory = directory
         header = {
@@ -151,14 +166,17 @@ class StepFiles:
         }
         head = json.dumps(header, indent=1)[:-2] + ',\n "data": {'
 
-        def opened(name: str, head: str, tail: str) -> AppendedObject | CountedObject:
-            if estimate:
+        def opened(
+            name: str, head: str, tail: str, is_there: bool = True
+        ) -> AppendedObject | CountedObject:
+            if estimate or not is_there:
                 return CountedObject(head, tail)
             return AppendedObject(directory / name, head, tail)
 
+        # dump.json comes last: where it is, the others are as well.
+        self._construct = opened("construct.json", "{", "\n}", extra_info)
+        self._stack = opened("stack.json", "{", "\n}", extra_info)
         self._dump = opened("dump.json", head, "\n }\n}")
-        self._construct = opened("construct.json", "{", "\n}")
-        self._stack = opened("stack.json", "{", "\n}")
         self._take_rows = take_rows
         self._sketches: SketchFile | CountedSketches | None = None
         if take_rows is not None:
@@ -238,14 +256,18 @@ class StepFiles:
         ]
         latest = [_unfinished_entry(*entry) for entry in list(self._latest.items())]
         shown = [_unfinished_entry(one.name, one.record) for one in open_calls]
+        self._append_places(lines, open_calls)
         self._dump.append([], waiting + latest + shown)
         self._written_latest = []
-        self._append_places(lines, open_calls)
 
     def _append_all(
         self, lines: Callable[[int], list[str]], open_calls: Sequence[OpenCall]
     ) -> None:
-        """What is appended goes off the lists after that: an interrupt loses nothing."""
+        """What is appended goes off the lists after that: an interrupt loses nothing.
+
+        A record comes after its place: a run that is killed in between leaves no record without.
+        """
+        self._append_places(lines, open_calls)
         data = self._data[:]
         latest = list(self._latest.items())
         first = self._dump.entries
@@ -261,7 +283,6 @@ class StepFiles:
                 [packed_places(first + number, shown) for number, (_, _, shown) in enumerate(data)]
             )
             self._sketches.append(self._take_rows(), places)
-        self._append_places(lines, open_calls)
 
     def _append_places(
         self, lines: Callable[[int], list[str]], open_calls: Sequence[OpenCall]

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.base.limits import CALL_MEMORY, CALL_SECONDS
+from msprobe_builder.base.limits import CALL_MEMORY, CALL_SECONDS, CHECK_SECONDS
 from msprobe_builder.facts.fact import Fact, fact
 
 try:
@@ -33,14 +33,19 @@ except ImportError:  # Windows, where time is the only limit
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+TIME_IS_UP = "operator.time_is_up"  # the code of what is said of items that nobody came to
 _ORPHANED_SECONDS = 5.0  # how often a process that waits looks whether its parent is there
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What one item may take: seconds, and bytes on the CPU; ``threads`` None leaves torch's."""
+    """What one item may take: seconds, and bytes on the CPU; ``threads`` None leaves torch's.
+
+    ``total`` is how many seconds all items may take.
+    """
 
     seconds: float = CALL_SECONDS
+    total: float = CHECK_SECONDS
     memory: int = CALL_MEMORY
     threads: int | None = 1
 
@@ -75,18 +80,23 @@ def each_apart(
 ) -> Iterator[tuple[Item, Result | Fact]]:
     """``work`` of each item, in one process for each of ``devices``, as they are finished.
 
-    A process that dies or takes too long is replaced, and the item gets the reason as its result.
+    A process that dies or takes too long is replaced, and the item gets the reason as its result;
+    so do all that are not finished when the time is up.
     ``work`` and the items are sent to the processes; what ``work`` raises ends all.
     """
     left = list(reversed(items))
+    end = time.monotonic() + bounds.total
     workers: list[_Worker[Item]] = []
     try:
         for device in devices[: len(left)]:
             workers.append(_started(work, device, bounds))
             _give(workers[-1], left, bounds)
         while busy := [worker for worker in workers if worker.item]:
-            soonest = min(worker.until for worker in busy)
+            soonest = min(end, *(worker.until for worker in busy))
             ready = wait([one.pipe for one in busy], max(0.0, soonest - time.monotonic()))
+            if not ready and time.monotonic() >= end:
+                left += [worker.item[0] for worker in reversed(busy)]
+                break
             for worker in busy:
                 if worker.pipe in ready:
                     result = _received(worker)
@@ -104,12 +114,14 @@ def each_apart(
                         workers[workers.index(worker)] = worker = _started(
                             work, worker.device, bounds
                         )
-                if left:
+                if left and time.monotonic() < end:
                     _give(worker, left, bounds)
                 yield item, result
     finally:
         for worker in workers:
             _end(worker)
+    for item in reversed(left):
+        yield item, fact(TIME_IS_UP, seconds=bounds.total)
 
 
 def _started(work: Callable[..., object], device: str, bounds: Bounds) -> _Worker[Item]:

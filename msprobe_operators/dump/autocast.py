@@ -18,7 +18,7 @@ from msprobe_operators.call.arguments import tensors
 from msprobe_operators.dump.calls import RecordedCall
 from msprobe_operators.dump.operands import Operands
 
-_HALVES = {str(one): one for one in (torch.float16, torch.bfloat16)}
+_HALF_PRECISION = {str(one): one for one in (torch.float16, torch.bfloat16)}
 
 
 def computed_in(call: RecordedCall, given: Operands) -> torch.dtype | None:
@@ -30,7 +30,7 @@ def computed_in(call: RecordedCall, given: Operands) -> torch.dtype | None:
         return None
     outputs = call.record.get("output")
     leaves = outputs if isinstance(outputs, list) else []
-    found = {_HALVES.get(str(one.get("dtype"))) for one in leaves if isinstance(one, dict)}
+    found = {_HALF_PRECISION.get(str(one.get("dtype"))) for one in leaves if isinstance(one, dict)}
     floating = [one for one in tensors((given.args, given.kwargs)) if one.is_floating_point()]
     if len(found) != 1 or all(one.itemsize <= 2 for one in floating):
         return None

@@ -19,7 +19,7 @@ from msprobe_builder.dump.json_stream import DumpReader
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.operators.questions import is_uninitialised
-from msprobe_builder.operators.table import operator_of
+from msprobe_builder.operators.table import is_row, operator_of
 from msprobe_operators.call import operator as of_torch
 from msprobe_operators.call.allowed import reaches, why_not_called
 from msprobe_operators.dump.mindspore import is_of_mindspore, name_in_torch, record_in_torch
@@ -32,13 +32,6 @@ _PLACES: dict[str, Any] = {
 }
 
 _MODULES = ("Module", "Cell")
-
-# Functions of tensors that reach beyond their arguments.
-_NOT_CALLED = frozenset(
-    "backward register_hook register_post_accumulate_grad_hook share_memory_ pin_memory"
-    " record_stream __setstate__ __reduce_ex__ __reduce__ __deepcopy__ numpy storage tolist"
-    " __array__ __dlpack__ apply_ map_ map2_ set_ from_file".split()
-)
 
 
 @dataclass(frozen=True)
@@ -98,7 +91,7 @@ def function_of(name: str) -> Callable[..., Any] | Fact:
         return fact("operator.draws")
     if is_uninitialised(operator):
         return fact("operator.uninitialised")
-    if function in _NOT_CALLED or "." in function or reaches(function):
+    if "." in function or reaches(function):
         return fact("operator.not_from_dump")
     # Dumps leave the namespace away.
     is_other = "other_in_linalg" in operator.traits and function == operator.name
@@ -110,7 +103,7 @@ def function_of(name: str) -> Callable[..., Any] | Fact:
         space, _, rest = function.partition("_")
         place = {"fft": torch.fft, "special": torch.special}.get(space)
         found = getattr(torch.linalg, function, None) or getattr(place, rest, None)
-    if found is None or not callable(found):
+    if found is None or not callable(found) or isinstance(found, type):
         return fact("operator.not_in_torch", name=f"{kind}.{function}")
     if found not in _functions_of_tensors() and not _is_known(kind, function):
         return fact("operator.no_function")
@@ -140,37 +133,22 @@ def _functions_of_tensors() -> frozenset[Any]:
     for functions in get_overridable_functions().values():
         found.update(functions)
     for name in dir(torch.Tensor):  # methods written in C are other objects at each look
-        if name.startswith("__") and name not in _NOT_CALLED:
+        row = operator_of(f"Tensor.{name}")
+        if name.startswith("__") and is_row(row.name) and row.traits.isdisjoint(_NO_FUNCTION):
             method = getattr(torch.Tensor, name)
-            if callable(method) and name.strip("_") in _DUNDERS:
+            if callable(method):
                 found.add(method)
     return frozenset(found)
 
 
-_DUNDERS = frozenset(
-    "abs add and bool div eq float floordiv ge getitem gt iadd iand idiv ifloordiv imul int invert"
-    " ior ipow isub itruediv ixor le len lshift lt matmul mod mul ne neg or pos pow radd rand rdiv"
-    " rfloordiv rlshift rmatmul rmod rmul ror rpow rrshift rshift rsub rtruediv rxor setitem sub"
-    " truediv xor".split()
-)
-
-
-# Functions of tensors, or makers of them, that torch does not list.
-_UNLISTED = {
-    "Functional": frozenset(
-        "celu_ elu_ hardsigmoid hardswish hardtanh_ leaky_relu_ relu_ selu_ sigmoid tanh threshold_"
-        " upsample upsample_bilinear upsample_nearest".split()
-    ),
-    "Tensor": frozenset("new_full new_ones new_zeros unflatten".split()),
-    "Torch": frozenset(
-        "arange zeros ones full eye linspace logspace tril_indices triu_indices scalar_tensor"
-        " bartlett_window blackman_window hamming_window hann_window kaiser_window".split()
-    ),
-}
+_NO_FUNCTION = {"describes", "reaches"}  # what says something of a tensor, or does more
+# Kinds of functions of tensors, or makers of them, that torch does not list as such.
+_UNLISTED = {Kind.MAKE, Kind.POINTWISE, Kind.SHAPE, Kind.POOL}
 
 
 def _is_known(kind: str, function: str) -> bool:
-    if function in _UNLISTED.get(kind, ()):
+    row = operator_of(f"{kind}.{function}")
+    if is_row(row.name) and row.kind in _UNLISTED:
         return True
     # torch.exp_ is torch.exp, written in place.
     other = getattr(torch, function.removesuffix("_"), None)

@@ -63,7 +63,8 @@ class CheckRow:
             size = None if self.times in (0.0, inf) else fact("operator.size", times=self.times)
             return fact(code, call=call, reason=self.reason, size=size)
         if self.status == Status.PASSED.value:
-            return fact("operator.right", call=call)
+            but = None if self.reason is None else fact("operator.but", what=self.reason)
+            return fact("operator.right", call=call, but=but)
         return fact("operator.untested", call=call, reason=self.reason)
 
     @property
@@ -136,7 +137,7 @@ def _rows(
         return list(again.gradients) if gradients else again.results
 
     name = call.in_torch.split(".")[1].removeprefix("__").removesuffix("__").rstrip("_")
-    recorded = _recorded_results(call, options) if given.is_real else None
+    recorded = recorded_results(call, options) if given.is_real else None
     if recorded is not None and _alike(recorded, there.results):
         compared, results = "recorded", recorded
     else:
@@ -194,7 +195,7 @@ def _rows(
 def _reference(
     function: Function, given: Operands, wide: bool, into: list[Tensor] | None
 ) -> Outcome:
-    """The call on the CPU; halves that the CPU cannot compute are widened."""
+    """The call on the CPU; half precision that it cannot compute is widened."""
     try:
         return run_call(function, given.args, given.kwargs, device=_CPU, wide=wide, into=into)
     except RuntimeError as error:
@@ -258,7 +259,7 @@ def _dtype_of(results: list[Any]) -> str:
     return str(found).removeprefix("torch.")
 
 
-def _recorded_results(call: RecordedCall, options: CheckOptions) -> list[Any] | None:
+def recorded_results(call: RecordedCall, options: CheckOptions) -> list[Any] | None:
     """The results in the dump's files, None when they are not all there."""
     if options.source.directory is None:
         return None

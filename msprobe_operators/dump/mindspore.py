@@ -10,41 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from torch.nn import functional
+
+from msprobe_builder.operators.table import operator_of
+
 _PLACES = {"Mint": "Torch", "MintFunctional": "Functional", "Tensor": "Tensor"}
-# Of ops, in torch.nn.functional and in torch.
-_FUNCTIONAL = frozenset(
-    "elu gelu hardsigmoid hardswish layer_norm leaky_relu linear log_softmax logsigmoid mish relu"
-    " relu6 selu sigmoid silu softmax softplus softsign tanh tanhshrink".split()
-)
-_PLAIN = frozenset(
-    "abs acos add asin atan bmm ceil cos cosh div erf erfc exp expm1 floor log log1p log2 matmul"
-    " maximum minimum mul neg pow reciprocal round rsqrt sign sin sinh sqrt square sub tan".split()
-)
-_PRIMITIVES = {
-    "Abs": "Torch.abs",
-    "Add": "Torch.add",
-    "Cos": "Torch.cos",
-    "Dense": "Functional.linear",
-    "Div": "Torch.div",
-    "Erf": "Torch.erf",
-    "Exp": "Torch.exp",
-    "Log": "Torch.log",
-    "Maximum": "Torch.maximum",
-    "Minimum": "Torch.minimum",
-    "Mul": "Torch.mul",
-    "Neg": "Torch.neg",
-    "Pow": "Torch.pow",
-    "ReLU": "Functional.relu",
-    "RealDiv": "Torch.div",
-    "Rsqrt": "Torch.rsqrt",
-    "Sigmoid": "Torch.sigmoid",
-    "SiLU": "Functional.silu",
-    "Sin": "Torch.sin",
-    "Sqrt": "Torch.sqrt",
-    "Square": "Torch.square",
-    "Sub": "Torch.sub",
-    "Tanh": "Torch.tanh",
-}
+_RENAMED = ("Dense", "RealDiv")  # with the arguments of linear and div
+_OTHERS = {"Primitive": "Primitive", "Functional": "Ops"}
 _DTYPES = {"BFloat16": "bfloat16", "Bool": "bool"}
 
 
@@ -57,15 +29,21 @@ def name_in_torch(name: str) -> str:
     """What torch calls the call ``Mint.add.0``; the name itself where it has no other."""
     kind, _, rest = name.partition(".")
     function, _, number = rest.rpartition(".")
-    if kind == "Primitive":
-        found = _PRIMITIVES.get(function.rpartition(".")[2], f"{kind}.{function}")
-    elif kind == "Functional" and function in _PLAIN:
-        found = f"Torch.{function}"
-    elif kind == "Functional" and function not in _FUNCTIONAL:
-        found = f"Ops.{function}"  # may take other arguments than torch's
+    if kind in _OTHERS:
+        leaf = function.rpartition(".")[2]
+        operator = operator_of(f"{kind}.{leaf}")
+        is_named_so = leaf.lower() == operator.name.replace("_", "") or leaf in _RENAMED
+        trait = "same_primitive" if kind == "Primitive" else "same_in_mindspore"
+        is_same = trait in operator.traits and (is_named_so or function == operator.name)
+        # What else there is may take other arguments than torch's.
+        found = _in_torch(operator.name) if is_same else f"{_OTHERS[kind]}.{function}"
     else:
         found = f"{_PLACES.get(kind, kind)}.{function}"
     return f"{found}.{number}"
+
+
+def _in_torch(name: str) -> str:
+    return f"{'Functional' if hasattr(functional, name) else 'Torch'}.{name}"
 
 
 def record_in_torch(

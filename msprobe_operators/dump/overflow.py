@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -74,18 +75,27 @@ def check_overflow(call: RecordedCall, source: Source) -> OverflowRow | None:
     return OverflowRow(name, "device", kind, fact("operator.cpu_finite"))
 
 
+def has_numbers(call: RecordedCall) -> bool:
+    """Whether the record of a call tells how large its results are."""
+    return any("Max" in leaf and "Min" in leaf for leaf in _leaves(call.record.get("output")))
+
+
+def _leaves(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict) and "shape" in value:
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(item)
+
+
 def _is_floating(value: Any) -> bool:
     return isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex())
 
 
 def _is_bad(value: Any) -> bool:
     """Whether a recorded tensor in it holds NaN or infinity, by its largest and smallest."""
-    if isinstance(value, list):
-        return any(_is_bad(item) for item in value)
-    if not isinstance(value, dict):
-        return False
-    if "shape" not in value:
-        return any(_is_bad(item) for item in value.values() if isinstance(item, (dict, list)))
     return any(
-        isinstance(value.get(key), float) and not isfinite(value[key]) for key in ("Max", "Min")
+        isinstance(leaf.get(key), float) and not isfinite(leaf[key])
+        for leaf in _leaves(value)
+        for key in ("Max", "Min")
     )

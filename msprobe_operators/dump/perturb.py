@@ -105,7 +105,7 @@ def _rows(
         reason = None
         if not relative:
             reason = fact("operator.no_floating")
-        elif sums is not None and not sums.turned:
+        elif sums is not None and not sums.reversed_sums:
             reason = fact("operator.no_order")
         elif not any(tensor.numel() for tensor in tensors(results)):
             is_backward = direction == "backward"

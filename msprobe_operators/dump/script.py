@@ -19,7 +19,7 @@ from msprobe_operators.report.script import literal, source_text
 _PLAIN = re.compile(r"\w+(\.\w+)+", re.ASCII)
 _MOST_WRITTEN = 64  # elements of a tensor that is written out for people to read
 _MOST_PACKED = 1 << 23  # bytes of one that is packed into the script
-_HALVES = ("torch.bfloat16", "torch.float16")
+_HALF_PRECISION = ("torch.bfloat16", "torch.float16")
 _MODULES = (
     ("torch.nn.functional", torch.nn.functional),
     ("torch.Tensor", torch.Tensor),
@@ -263,7 +263,7 @@ def _leaves(value: Any) -> Iterator[dict[str, Any]]:
 def _autocast(given: list[dict[str, Any]], results: list[dict[str, Any]]) -> str:
     """The type that autocast computed in: results of it though operands are wider."""
     own = {str(leaf.get("dtype")) for leaf in given}
-    found = {str(leaf.get("dtype")) for leaf in results} & set(_HALVES)
+    found = {str(leaf.get("dtype")) for leaf in results} & set(_HALF_PRECISION)
     return found.pop() if "torch.float32" in own and len(found) == 1 else "None"
 
 

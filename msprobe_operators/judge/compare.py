@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import inf, nan
 from typing import Any
@@ -37,7 +37,8 @@ class Judgement:
     """The verdict on one call or one of its results.
 
     ``times`` is the largest error in units of what is allowed: above 1 it failed. ``error`` is
-    the largest absolute difference, ``place`` its index.
+    the largest absolute difference, ``place`` its index, ``compared`` how many numbers the results
+    hold. What passed has a reason where it holds numbers that are not finite, on both sides.
     """
 
     status: Status
@@ -45,6 +46,7 @@ class Judgement:
     error: float = 0.0
     times: float = 0.0
     place: tuple[int, ...] = ()
+    compared: int = 0
 
 
 # Gives the reference's results for operands that are moved by a relative amount; the number says
@@ -104,7 +106,29 @@ def judge(
             found.status is Status.FAILED and worst.status is not found.status
         ):
             worst = found
-    return worst
+    return _with_extent(worst, results)
+
+
+def _with_extent(judgement: Judgement, results: list[Any]) -> Judgement:
+    """With how much was compared; what holds nothing is not right but untested."""
+    held = [one.detach() for one in results if isinstance(one, Tensor)]
+    compared = len(results) - len(held) + sum(one.numel() for one in held)
+    if judgement.status is Status.FAILED:
+        return replace(judgement, compared=compared)
+    if not compared:
+        return Judgement(Status.UNTESTED, fact("operator.no_elements"))
+    bad = sum(sum(count_bad(one)) for one in held)
+    reason = fact("operator.bad_in_both", count=bad) if bad else None
+    return replace(judgement, reason=reason, compared=compared)
+
+
+def count_bad(tensor: Tensor) -> tuple[int, int]:
+    """How many NaN and how many infinities a tensor holds."""
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        return 0, 0
+    if tensor.element_size() == 1:  # 8-bit floats have no kernels
+        tensor = tensor.float()
+    return int(torch.isnan(tensor).sum()), int(torch.isinf(tensor).sum())
 
 
 def judge_tensor(

@@ -33,21 +33,6 @@ ROUNDOFF: dict[torch.dtype, float] = {
 # What sums of lower precision are kept in.
 _SUMS = torch.float32
 
-# Which argument's last dimension is summed over.
-_PRODUCTS = {
-    "mm": 0,
-    "bmm": 0,
-    "dot": 0,
-    "mv": 0,
-    "matmul": 0,
-    "linear": 0,
-    "__matmul__": 0,
-    "addmm": 1,
-    "baddbmm": 1,
-    "addmv": 1,
-    "addbmm": 1,
-}
-
 
 def roundoff(dtype: torch.dtype) -> float:
     """u of a floating dtype, 0 of the others."""
@@ -60,8 +45,9 @@ def length_of_sums(name: str, args: Any, result: Any) -> int:
     results = list(tensors(result))
     if not operands or not results:
         return 1
-    place = _PRODUCTS.get(name)
-    if place is not None and place < len(operands) and operands[place].dim():
+    traits = operator_of(f"Aten.{name}").traits
+    place = 1 if "adds_product" in traits else 0  # of the factor whose last dimension is summed
+    if "sums_last" in traits and place < len(operands) and operands[place].dim():
         return int(operands[place].shape[-1])
     if "conv" in name and len(operands) > 1:
         return max(int(prod(operands[1].shape[1:])), _shrinkage(operands, results))

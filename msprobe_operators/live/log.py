@@ -10,6 +10,7 @@ from typing import Any, TextIO
 import torch
 from torch import Tensor
 
+from msprobe_operators.judge.compare import count_bad
 from msprobe_operators.live.gate import rank
 
 _MOST_ELEMENTS = 20
@@ -133,12 +134,3 @@ def summary(value: Any, *, counts: bool = False) -> str:
         facts += [f"nan_num={bad[0]}", f"inf_num={bad[1]}"]
         return f"[WARNING] Tensor <{', '.join(facts)}>"
     return f"Tensor <{', '.join(facts)}>"
-
-
-def count_bad(tensor: Tensor) -> tuple[int, int]:
-    """How many NaN and how many infinities a tensor holds."""
-    if not (tensor.is_floating_point() or tensor.is_complex()):
-        return 0, 0
-    if tensor.element_size() == 1:  # 8-bit floats have no kernels
-        tensor = tensor.float()
-    return int(torch.isnan(tensor).sum()), int(torch.isinf(tensor).sum())

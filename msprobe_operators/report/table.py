@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -11,10 +12,12 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Protocol
 
+from msprobe_builder.base.publish import written_together
 from msprobe_builder.base.spreadsheet import harmless
 from msprobe_builder.facts.fact import Fact, fact, plain
 from msprobe_builder.facts.wording import ENGLISH, tell
 
+_MOST_REASONS = 5
 _STATUSES = {
     "passed": fact("operator.passed"),
     "failed": fact("operator.failed"),
@@ -32,31 +35,51 @@ class Row(Protocol):
 
 
 def write_rows(rows: Sequence[Any], kind: type, stem: Path) -> list[Path]:
-    """Write ``stem``.csv and ``stem``.json; texts that a spreadsheet would compute stay texts.
+    """Write ``stem``.csv and ``stem``.json, or neither.
+
+    Texts that a spreadsheet would compute stay texts.
 
     The table is in the language spoken, the JSON in English with the facts beside it.
     """
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    table, text = stem.with_suffix(".csv"), stem.with_suffix(".json")
-    with table.open("w", encoding="utf-8-sig", errors="backslashreplace", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow([*(field.name for field in fields(kind)), "sentence"])
-        for row in rows:
-            values = (*_values(row, kind, None).values(), tell(row.said))
-            writer.writerow(map(harmless, values))
+    lines = io.StringIO(newline="")
+    writer = csv.writer(lines)
+    writer.writerow([*(field.name for field in fields(kind)), "sentence"])
+    for row in rows:
+        values = (*_values(row, kind, None).values(), tell(row.said))
+        writer.writerow(map(harmless, values))
     content = [
         _finite(_values(row, kind, ENGLISH))
         | {"sentence": tell(row.said, ENGLISH), "facts": plain([row.said])}
         for row in rows
     ]
-    text.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    return [table, text]
+    text = json.dumps(content, indent=1) + "\n"
+    with written_together(stem.parent) as folder:
+        for suffix, whole in ((".csv", f"\ufeff{lines.getvalue()}"), (".json", text)):
+            path = folder / f"{stem.name}{suffix}"
+            path.write_bytes(whole.encode("utf-8", "backslashreplace"))
+    return [stem.with_suffix(suffix) for suffix in (".csv", ".json")]
 
 
 def counted(values: Sequence[str]) -> list[Fact]:
     """``3 failed, 120 passed``: how often each value occurs."""
     counts = Counter(values)
     return [_counted(value, count) for value, count in sorted(counts.items())]
+
+
+def untested_lines(rows: Sequence[Any]) -> list[str]:
+    """How many calls were not tested and why, the most frequent reasons first."""
+    reasons: dict[str, Fact] = {}
+    counts: Counter[str] = Counter()
+    for row in rows:
+        if row.status == "not tested" and row.reason is not None:
+            reasons.setdefault(tell(row.reason), row.reason)
+            counts[tell(row.reason)] += 1
+    lines = [
+        tell(fact("operator.untested_because", count=count, reason=reasons[text]))
+        for text, count in counts.most_common(_MOST_REASONS)
+    ]
+    left = len(counts) - len(lines)
+    return [*lines, tell(fact("operator.more_reasons", count=left))] if left else lines
 
 
 def _counted(value: str, count: int) -> Fact:

@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.operators.questions import is_exact
+from msprobe_operators.call.allowed import known_row
 from msprobe_operators.call.arguments import map_tensors
 from msprobe_operators.call.operator import (
     base_name,
@@ -105,7 +106,7 @@ class RoundedSteps(TorchDispatchMode):
         if written_arguments(func) or is_random(func) or _is_kept(func):
             return func(*args, **kwargs)
         parts = decomposition_table.get(func)
-        if parts is not None and base_name(func) in _TAKEN_APART:
+        if parts is not None and _cancels(func):
             try:
                 with self:
                     return parts(*args, **kwargs)
@@ -126,12 +127,12 @@ class RoundedSteps(TorchDispatchMode):
 class ReorderedSums(TorchDispatchMode):
     """While it is on, products of matrices and sums are added up backwards.
 
-    ``turned`` counts them.
+    ``reversed_sums`` counts them.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.turned = 0
+        self.reversed_sums = 0
 
     def __torch_dispatch__(
         self,
@@ -140,9 +141,9 @@ class ReorderedSums(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        turned = reordered(func, args) if isinstance(func, OpOverload) else None
-        self.turned += turned is not None
-        return func(*(args if turned is None else turned), **(kwargs or {}))
+        backwards = reordered(func, args) if isinstance(func, OpOverload) else None
+        self.reversed_sums += backwards is not None
+        return func(*(args if backwards is None else backwards), **(kwargs or {}))
 
 
 def _is_kept(operator: OpOverload) -> bool:
@@ -151,13 +152,7 @@ def _is_kept(operator: OpOverload) -> bool:
     return is_exact(row) or row.kind is Kind.CAST
 
 
-# Fused kernels whose inner differences of large numbers matter.
-_TAKEN_APART = frozenset(
-    "_softmax_backward_data _log_softmax_backward_data _softmax _log_softmax"
-    " native_batch_norm native_batch_norm_backward _native_batch_norm_legit"
-    " _batch_norm_with_update batch_norm_backward native_group_norm native_group_norm_backward"
-    " native_layer_norm native_layer_norm_backward _fused_rms_norm _fused_rms_norm_backward"
-    " gelu gelu_backward silu silu_backward mish mish_backward elu elu_backward"
-    " softplus softplus_backward logit_backward nll_loss_forward nll_loss_backward"
-    " var var_mean std std_mean logsumexp addcmul addcdiv lerp".split()
-)
+def _cancels(operator: OpOverload) -> bool:
+    """Whether a kernel takes differences of large numbers inside, or a gradient of such a one."""
+    row = known_row(base_name(operator))
+    return row is not None and "cancels" in row.traits

@@ -20,8 +20,8 @@ from msprobe_operators.call.operator import row_of
 # Where a call is run again.
 REFERENCES = ("cpu", "float64", "decomposition")
 
-_HALVES = (torch.float16, torch.bfloat16)
-_LOW = (*_HALVES, torch.float32)
+_HALF_PRECISION = (torch.float16, torch.bfloat16)
+_LOW = (*_HALF_PRECISION, torch.float32)
 # Their dtype argument says what the result is, not how it is computed.
 
 
@@ -127,7 +127,7 @@ def _float64(tensor: Tensor) -> Tensor:
 
 
 def _float32(tensor: Tensor) -> Tensor:
-    return tensor.to(torch.float32) if tensor.dtype in _HALVES else tensor
+    return tensor.to(torch.float32) if tensor.dtype in _HALF_PRECISION else tensor
 
 
 def _wider(operator: OpOverload, value: Any, dtype: torch.dtype = torch.float64) -> Any:

@@ -106,7 +106,7 @@ def import_file(
             rank=one.pair.rank,
             matched=one.matched,
             present=one.present,
-            turned=one.turned,
+            swapped=one.swapped,
             problem="" if one.problem is None else encode(one.problem),
         )
     _finish(edits, pairs, report)

@@ -231,7 +231,7 @@ def model(shape: Shape, style: Style) -> Recording:
 
 
 def backward(program: Program) -> None:
-    """The way back: modules in the other order, with gradients of the shapes going forward."""
+    """The backward pass: modules in the other order, with gradients of the shapes going forward."""
     for name in [*program.data][::-1]:
         if not name.startswith("Module"):
             continue

@@ -9,6 +9,7 @@ import pytest
 
 from msprobe_bisect.traces import Part, parting, read_trace
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.facts.wording import tell
 from tests.processes import run_program
 
 FOLLOW = """
@@ -115,4 +116,5 @@ def test_a_rank_that_parts_is_named(reference: Path, tmp_path: Path) -> None:
             (side / f"trace{rank}.jsonl").write_text(text)
     found = parting(*sides)
     assert (found.part, found.step, found.rank) == (Part.SETTINGS, 2, 1)
-    assert found.what == "lr of group 0 is 0.5, in the reference 0.001"
+    assert found.what is not None
+    assert tell(found.what) == "lr of group 0 is 0.5, in the reference 0.001"

@@ -3,117 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from msprobe_bisect.command import main
+from msprobe_bisect.command import main, parser
 from msprobe_collector.run.command import main as record
-
-TRAIN = """
-import sys, warnings
-import torch
-from torch import nn
-warnings.simplefilter("ignore")
-torch.set_num_threads(1)
-torch.manual_seed(0)
-plant = sys.argv[1]
-torch.backends.mkldnn.enabled = plant != "kernels"
-
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(16), nn.Linear(16, 32), nn.Linear(32, 16)
-    def forward(self, x, scale):
-        h = nn.functional.gelu(self.up(self.norm(x)))
-        return (self.norm(x) if plant == "wiring" else x) + self.down(h * scale)
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.table = nn.Embedding(32, 16)
-        self.layers = nn.ModuleList([Block(), Block()])
-        self.head = nn.Linear(16, 32)
-    def forward(self, tokens):
-        h = self.table(tokens)
-        for number, layer in enumerate(self.layers):
-            h = layer(h, 1.5 if plant == "argument" and number else 1.0)
-        return self.head(h)
-
-from kernels import LIBRARY, plant_kernel
-plant_kernel(plant)
-net = Net()
-optimizer = torch.optim.AdamW(net.parameters(), 1e-3)
-for step in range(5):
-    drawn = torch.Generator().manual_seed(step)
-    x = torch.randint(0, 32, (4, 8), generator=drawn)
-    y = torch.randint(0, 32, (32,), generator=drawn)
-    with torch.autocast("cpu", torch.bfloat16, enabled="half" in sys.argv):
-        loss = nn.functional.cross_entropy(net(x).view(-1, 32), y)
-    loss.backward()
-    if plant == "clip":
-        nn.utils.clip_grad_norm_(net.parameters(), 0.1)
-    if plant == "rate" and step == 2:
-        optimizer.param_groups[0]["lr"] = 5e-4
-    if plant == "late" and step == 2:
-        plant_kernel("gelu_backward")
-    optimizer.step()
-    optimizer.zero_grad()
-"""
-
-KERNELS = """
-import torch
-LIBRARY = torch.library.Library("aten", "IMPL")
-WRONG = {
-    "gelu": lambda x, *, approximate="none": x * torch.sigmoid(1.702 * x),
-    "gelu_backward": lambda g, x, *, approximate="none": g * torch.sigmoid(1.702 * x),
-}
-def right(name, *given):
-    wide = [one.detach().double().requires_grad_() for one in given]
-    gelu = lambda x: x * (1 + torch.erf(x / 2**0.5)) / 2
-    if name == "gelu":
-        return gelu(wide[0]).detach()
-    return torch.autograd.grad(gelu(wide[1]), wide[1], wide[0].detach())[0]
-def plant_kernel(name):
-    if name not in WRONG:
-        return
-    def kernel(*given, approximate="none"):
-        if given[-1].dtype is torch.float64:
-            with torch.enable_grad():
-                return right(name, *given)
-        return WRONG[name](*given)
-    LIBRARY.impl(name, kernel, "CPU")
-"""
-
-Result = dict[str, Any]
+from tests.bisect.training import reproduced, searched, settled
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "train.py").write_text(TRAIN)
-    (tmp_path / "kernels.py").write_text(KERNELS)
-    return tmp_path
-
-
-def searched(plant: str, *words: str, of: str = "none") -> tuple[int, Result]:
-    """The status of a search and what it has found; ``words`` are options."""
-    commands = [f"{sys.executable} train.py {name}" for name in (plant, of)]
-    status = main(["--npu", commands[0], "--bench", commands[1], "-o", "search", *words])
-    path = Path("search/result.json")
-    return status, json.loads(path.read_text()) if path.exists() else {}
-
-
-def reproduced(plant: str) -> int:
-    """The status of the reproduction where the kernel is planted, or is not."""
-    text = (
-        f"import kernels, runpy; kernels.plant_kernel({plant!r});"
-        " runpy.run_path('search/reproduce.py', run_name='__main__')"
-    )
-    return subprocess.run([sys.executable, "-c", text], check=False).returncode
+    return settled(tmp_path, monkeypatch)
 
 
 @pytest.mark.slow  # the tutorial does the same
@@ -124,51 +26,6 @@ def test_a_wrong_kernel_is_proven_and_reproduced(here: Path) -> None:
     assert (here / "search" / found["database"]).exists()
     assert (here / "search" / "report.html").exists()
     assert [reproduced(name) for name in ("gelu_backward", "none")] == [1, 0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("plant", "step", "proof", "culprit"),
-    [
-        ("gelu", 0, "operator", "Functional.gelu.0"),
-        ("argument", 0, "argument", "Tensor.__mul__.1"),
-        ("late", 3, "operator", "Functional.gelu.1"),
-    ],
-)
-def test_causes_in_calls_are_proven(
-    plant: str, step: int, proof: str, culprit: str, here: Path
-) -> None:
-    status, found = searched(plant)
-    assert (status, found["step"], found["proof"], found["culprit"]) == (4, step, proof, culprit)
-    assert (here / "search" / "reproduce.py").exists() == (proof == "operator")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("plant", "step", "culprit", "said"),
-    [
-        ("clip", 0, "gradients", "such as clipping or scaling"),
-        ("rate", 2, "settings", "lr of group 0 is 0.0005, in the reference 0.001"),
-        ("wiring", 0, "Module.layers.0.norm.LayerNorm.forward.1", "The reference has no such call"),
-    ],
-)
-@pytest.mark.usefixtures("here")
-def test_causes_outside_of_kernels_are_named(
-    plant: str, step: int, culprit: str, said: str
-) -> None:
-    status, found = searched(plant)
-    assert (status, found["step"], found["culprit"]) == (4, step, culprit), found["sentence"]
-    assert said in found["sentence"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("plant", ["none", "kernels"])
-@pytest.mark.parametrize("half", [False, True])
-@pytest.mark.usefixtures("here")
-def test_correct_pairs_are_not_accused(plant: str, half: bool) -> None:
-    words = " half" if half else ""
-    status, found = searched(plant + words, of=f"none{words}")
-    assert (status, found["conclusion"]) == (0, "clean"), found["sentence"]
 
 
 def test_what_is_spent_is_kept_and_gone_on_with(
@@ -185,6 +42,12 @@ def test_what_is_spent_is_kept_and_gone_on_with(
     assert searched("gelu", "--steps", "1", "--runs", "1") == (5, {})
     assert traced.stat().st_mtime_ns == before
     assert json.loads((half_done / "trace.jsonl").read_text())["step"] == 0
+    assert searched("gelu", "--steps", "1", "--bytes", "1kB") == (5, {})
+    said = capsys.readouterr().err
+    assert "calls: npu: 0." in said  # the first run takes more than there is
+    assert "calls: bench:" not in said
+    spent = sum(one.stat().st_size for one in (here / "search/calls/npu").rglob("*.*"))
+    assert f"--bytes 1,000: {spent:,} are spent; the same command with more goes on" in said
 
 
 @pytest.mark.usefixtures("here")
@@ -205,6 +68,15 @@ def test_two_machines_are_told_what_to_run(capsys: pytest.CaptureFixture[str]) -
         text = capsys.readouterr().out
     assert said == 4
     assert "Proven: Functional.gelu.0.forward is wrong itself." in text
+
+
+@pytest.mark.usefixtures("here")
+def test_a_plan_is_told_in_chinese(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--npu", "train", "--bench", "train", "-o", "search", "--plan", "--language", "zh"]
+    assert planned(words) == 6
+    text = capsys.readouterr().out
+    assert text.startswith("请在两台机器上用 search/trace/plan.json 的副本采集每个 step 一行：")
+    assert "msprobe-run --plan plan.json -o trace_npu -- train" in text
 
 
 def planned(words: list[str]) -> int:
@@ -236,8 +108,24 @@ def planned(words: list[str]) -> int:
 def test_what_cannot_be_is_said(
     words: list[str], status: int, sentence: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, text in (("taken", ""), ("others", '{"commands": {}, "runs": {}}'), ("damaged", "{")):
+    others = '{"commands": {"npu": "x", "bench": "y"}, "runs": {}}'
+    for name, text in (("taken", ""), ("others", others), ("damaged", "{")):
         (here / name).mkdir()
         (here / name / ("file" if name == "taken" else "bisect.json")).write_text(text)
     assert main(words) == status
     assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("500", 500), ("500MB", 5e8), ("2GB", 2e9), ("1.5 kB", 1500), ("3T", 3e12)],
+)
+def test_sizes_are_read_as_people_write_them(text: str, size: float) -> None:
+    assert parser().parse_args(["--bytes", text]).bytes == size
+
+
+@pytest.mark.parametrize("text", ["much", "-1", "2XB", "1.2345kB", ""])
+def test_what_is_no_size_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--bytes", text])
+    assert "--bytes" in capsys.readouterr().err

@@ -155,7 +155,7 @@ def test_parameters_of_one_side_are_counted_and_marked(
         connection.execute("DELETE FROM tensor WHERE node_id = ? AND ordinal = ?", (bench, ordinal))
     frame = open_viewer(page, tensorboard_server(tmp_path))
     select_node(frame, node)
-    expect(frame.locator("ga-tensor-table .lone")).to_have_text(
+    expect(frame.locator("ga-tensor-table .one-side")).to_have_text(
         "Only in llama_statistics_wrong_attention_scale"
     )
     expect(frame.locator("ga-table-tools")).to_contain_text("1 parameter on one side only")

@@ -253,7 +253,7 @@ def test_a_script_without_dropout_is_recorded(tmp_path: Path) -> None:
         import torch
         from msprobe_collector.compat import PrecisionDebugger, seed_all
 
-        seed_all(1, mode=True, rm_dropout=True, is_enhanced=True)
+        seed_all(1, mode=True, rm_dropout=True)
         model = torch.nn.Sequential(torch.nn.Dropout(0.9), torch.nn.Dropout2d())
         debugger = PrecisionDebugger(dump_path="dump", level="mix")
         with debugger.start(model):
@@ -262,7 +262,6 @@ def test_a_script_without_dropout_is_recorded(tmp_path: Path) -> None:
     )
     assert not answer.returncode, answer.stderr
     assert "not recorded" not in answer.stderr
-    assert answer.stderr.count("is_enhanced has no effect here") == 1
     data = read_dump(tmp_path / "dump" / "step0" / "rank").data
     assert data["Functional.dropout.0.forward"]["output"][0]["Min"] == 7.0
     assert "Module.1.Dropout2d.forward.0" in data
@@ -291,10 +290,10 @@ def test_the_newest_configuration_says_one_thing(
         "acc_check in the configuration is for another tool."
     ]
     caplog.clear()
-    more = {"extra_info": False, "risk_level": "FOCUS", "custom_op_namespaces": ["npu"], "load": {}}
+    more = {"custom_op_namespaces": ["npu"], "load": {}}
     parse_config({**NEWEST, **more, "dump_path": str(tmp_path)})
     said = [one.getMessage() for one in caplog.records]
-    assert len(said) == 5
+    assert len(said) == 3
     assert all(any(one.startswith(f"{key} in the") for one in said) for key in more)
 
 

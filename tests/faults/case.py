@@ -10,7 +10,7 @@ AUTOCAST, FP16 = "autocast", "fp16"  # mixed precision against float32
 KERNELS, REFERENCE_KERNELS = "kernels", "reference kernels"
 RECOMPUTED, REFERENCE_RECOMPUTED = "recomputed", "reference recomputed"
 PURE = "autocast against bf16"
-# Mixed precision, or halves, on both sides, and kernels that round otherwise.
+# Mixed precision, or half precision, on both sides, and kernels that round otherwise.
 FP16_TWICE, HALF_TWICE = "fp16 twice", "bf16 twice"
 # Products, or convolutions alone, as matrix units make them in single precision.
 TF32, TF32_CONVOLUTIONS = "tf32", "tf32 convolutions"

@@ -84,7 +84,7 @@ def words_of_one(model: GPT, ranks: Ranks) -> None:
         embedding.forward = lambda words: usual(words.flip(0))
 
 
-def arrives_in_halves(model: Any, ranks: Ranks) -> None:
+def arrives_in_half_precision(model: Any, ranks: Ranks) -> None:
     """What the second stage is given was cast on the way."""
     if ranks.stage == 1:
         usual = model.forward

@@ -30,7 +30,7 @@ _HALVES = (torch.float16, torch.bfloat16)
 class RelativeNoise(TorchDispatchMode):
     """Multiply every element that a kernel computes by 1 + level · N(0, 1).
 
-    Halves are left alone unless they are given a level of their own.
+    Half precision is left alone unless it is given a level of its own.
     """
 
     def __init__(self, level: float, seed: int, half_level: float = 0.0) -> None:

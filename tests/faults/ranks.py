@@ -218,7 +218,14 @@ LATER = [
     RankFault("gradient not summed", "tp", later.gradient_not_summed, FC1, (0, 1), FC1),
     RankFault("mean for a sum", "tp", later.mean_for_sum, "linear_proj", (0, 1), "linear_proj"),
     RankFault("gate and up exchanged", "tp", later.gate_and_up, FC1, (1,), FC1),
-    RankFault("arrives in halves", "pp", later.arrives_in_halves, "bfloat16", (1,), "bfloat16"),
+    RankFault(
+        "arrives in half precision",
+        "pp",
+        later.arrives_in_half_precision,
+        "bfloat16",
+        (1,),
+        "bfloat16",
+    ),
     RankFault("last norm left out", "pp", later.last_norm_left_out, "norm", (1,), "norm"),
     RankFault("loss of one rank doubled", "dp", _nothing, "__mul__", (1,)),
 ]

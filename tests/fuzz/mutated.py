@@ -1,9 +1,11 @@
 """Real dumps, databases and checkpoints with something changed that keeps their form.
 
-``python -m tests.fuzz.mutated KIND RUNS [SEED]``: what a changed byte would only break stays whole
-(JSON, pages, checksums), and values, shapes, names and references become others. Each run is a
-whole command. It fails when it ends with status 70, or takes longer than ``SECONDS``; what was
-changed is kept then, and named.
+What a changed byte would only break stays whole (JSON, pages, checksums), and values, shapes,
+names and references become others. Each run is a whole command in a process of its own; it fails
+when it ends with status 70 or a signal, or takes more than ``SECONDS`` or ``MEMORY``.
+
+``python -m tests.fuzz.mutated night 20000 FOLDER`` tries what no night before has, and keeps what
+fails; ``KIND FIRST END`` tries some again. Numbers that once failed stand in mutations.tsv.
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import multiprocessing
 import pickletools
 import random
+import resource
 import shutil
 import signal
 import sqlite3
@@ -21,8 +25,10 @@ import tempfile
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from datetime import datetime
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +36,7 @@ from msprobe_builder.command.main import main
 from msprobe_operators.command import main as operators
 
 SECONDS = 60
+MEMORY = 2 << 30  # bytes
 FINE = {0, 1, 2, 3, 4}
 RECORDS = 40  # of a real dump; all of it would only take longer
 ODD: tuple[Any, ...] = (
@@ -250,52 +257,96 @@ KINDS: dict[str, tuple[Base, Change]] = {
 }
 
 
-class TooSlowError(BaseException):
-    """A command took longer than it may; no Exception, which a command would tell as its own."""
+class FaultError(AssertionError):
+    """A command that ended as none may; names the kind and the number of the change."""
 
 
-def runs(kind: str, count: int, seed: int) -> Counter[int]:
-    """How often each status came; AssertionError for one that is a fault."""
+def runs(
+    kind: str, numbers: Iterable[int], kept: Path | None = None, most: int | None = None
+) -> Counter[int]:
+    """How often each status came, of at least ``most`` commands; FaultError for a fault.
+
+    With ``kept`` faults are counted as status 70 instead, and what was changed stays there.
+    """
     make, change = KINDS[kind]
     found: Counter[int] = Counter()
-
-    def stop(*_: object) -> None:
-        raise TooSlowError
-
-    before = signal.signal(signal.SIGALRM, stop)
-    try:
-        with tempfile.TemporaryDirectory(prefix="mutated-") as name:
-            base = Path(name) / "base"
-            base.mkdir()
-            make(base)
-            for number in range(seed, seed + count):
-                folder = Path(name) / str(number)
-                shutil.copytree(base, folder)
-                for command in change(folder, random.Random(number)):  # noqa: S311
-                    status, said = _ran(command)
-                    assert status in FINE, f"{kind} {number}: {command} ended with {status}: {said}"
+    with tempfile.TemporaryDirectory(prefix="mutated-") as name:
+        base = Path(name) / "base"
+        base.mkdir()
+        make(base)
+        for number in numbers:
+            if most is not None and found.total() >= most:
+                break
+            folder = Path(name) / str(number)
+            shutil.copytree(base, folder)
+            for command in change(folder, random.Random(number)):  # noqa: S311
+                status, said = _ran_apart(command)
+                if status in FINE:
                     found[status] += 1
-                shutil.rmtree(folder)
-    finally:
-        signal.signal(signal.SIGALRM, before)
+                    continue
+                fault = f"{kind} {number}: {command} ended with {status}: {said}"
+                if kept is None:
+                    raise FaultError(fault)
+                found[70] += 1
+                shutil.copytree(folder, kept / f"{kind}-{number}", dirs_exist_ok=True)
+                (kept / f"{kind}-{number}" / "said.txt").write_text(fault, "utf-8", "replace")
+                print(fault, flush=True)
+            shutil.rmtree(folder)
     return found
 
 
-def _ran(command: list[str]) -> tuple[int, str]:
-    said = io.StringIO()
-    signal.alarm(SECONDS)
+def _ran_apart(command: list[str]) -> tuple[int, str]:
+    """Status and last words of a command in a process of its own, which may be ended."""
+    reading, writing = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.get_context("fork").Process(target=_run, args=(writing, command))
+    process.start()
+    writing.close()
     try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
-            run = operators if command[0] == "replay" else main
-            return run(command), said.getvalue()
-    except SystemExit as ended:
-        return int(ended.code or 0), said.getvalue()
-    except TooSlowError:
-        return -signal.SIGALRM, "it took too long"
+        if not reading.poll(SECONDS):
+            return -signal.SIGALRM, f"it took longer than {SECONDS} seconds"
+        status, said, memory = reading.recv()
+    except EOFError:
+        process.join()
+        return process.exitcode or -1, "its process ended"
     finally:
-        signal.alarm(0)
+        process.kill()
+        process.join()
+        reading.close()
+    return (-1, f"it took {memory >> 20} MiB") if memory > MEMORY else (status, said)
+
+
+def _run(told: Connection, command: list[str]) -> None:
+    said = io.StringIO()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+        try:
+            status = (operators if command[0] == "replay" else main)(command)
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    told.send((status, said.getvalue()[-2000:], memory))
+
+
+def night(count: int, kept: Path) -> int:
+    """``count`` commands, as many of each kind, that no night before has tried; the exit status.
+
+    The number that comes next stands in ``kept``, beside what was changed where a fault was found.
+    """
+    kept.mkdir(parents=True, exist_ok=True)
+    state = kept / "next"
+    first = int(state.read_text()) if state.is_file() else 1000
+    each = -(-count // len(KINDS))
+    state.write_text(f"{first + each}\n")  # a night that is stopped is not tried again
+    total: Counter[int] = Counter()
+    for kind in KINDS:
+        found = runs(kind, range(first, first + each), kept, each)
+        total += found
+        print(f"{datetime.now():%Y-%m-%d %H:%M} {kind} from {first}: {dict(found)}", flush=True)
+    print(f"{total.total()} commands, {total[70]} faults")
+    return 1 if total[70] else 0
 
 
 if __name__ == "__main__":
-    kind, count, *seed = sys.argv[1:]
-    print(kind, dict(runs(kind, int(count), int(seed[0]) if seed else 0)))
+    if sys.argv[1] == "night":
+        raise SystemExit(night(int(sys.argv[2]), Path(sys.argv[3])))
+    print(dict(runs(sys.argv[1], range(int(sys.argv[2]), int(sys.argv[3])))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -231,11 +232,19 @@ def test_graph_mode_is_refused_with_a_remedy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("keys", "said"),
-    [({"watch": "dump"}, "PyTorch only"), ({"level": "mix"}, "call start"), ({}, "nn.Cell")],
+    [
+        ({"watch": "dump"}, "watch follows PyTorch only"),
+        ({"inside_compiled": True}, "inside_compiled is for PyTorch only"),
+        ({"enable_dataloader": True}, "enable_dataloader follows PyTorch only"),
+        ({"statistics": {"flow": True}}, "flow follows PyTorch only"),
+        ({"level": "mix"}, "call start"),
+        ({}, r"nn\.Cell"),
+    ],
 )
 def test_what_cannot_be_recorded_is_refused(tmp_path: Path, keys: Any, said: str) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"dump_path": str(tmp_path), **keys}))
     with pytest.raises(CollectorError, match=said):
-        PrecisionDebugger(dump_path=tmp_path, **keys).start(3 if not keys else None)
+        PrecisionDebugger(tmp_path / "config.json").start(3 if not keys else None)
 
 
 def test_torch_is_not_needed(tmp_path: Path) -> None:

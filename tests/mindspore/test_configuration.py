@@ -11,7 +11,8 @@ import pytest
 
 pytest.importorskip("mindspore", reason="MindSpore is not installed: make test-mindspore")
 
-from mindspore import Tensor, mint, nn
+import mindspore as ms
+from mindspore import Tensor, mint, nn, ops
 
 from msprobe_builder.configuration.compare import compare_packs
 from msprobe_builder.configuration.pack import read_pack
@@ -63,6 +64,38 @@ def test_a_weight_that_differs_is_named(tmp_path: Path) -> None:
     packs = [read_pack(collected(tmp_path / f"{last}.zip", last)) for last in (0.5, 0.6)]
     named = {one.name for sheet in compare_packs(*packs).sheets for one in sheet.differences}
     assert named == {f"up.bias of micro-step {step}, rank 0" for step in (0, 1)}
+
+
+def drawn(path: Path, draws: int) -> Path:
+    """A pack of a program that seeds by and draws as often as ``draws``."""
+    functions = (ops.randn, ms.Tensor.multinomial, ms.set_seed)
+    ConfigChecker.apply_patches("mindspore")
+    ms.set_seed(draws)
+    for _ in range(draws):
+        ops.randn(2)
+    Tensor(np.abs(X)).multinomial(2)
+    np.random.rand(2)
+    net = Net()
+    ConfigChecker(net, output_zip_path=path, fmk="mindspore")
+    ops.dropout(Tensor(X), 0.5)
+    net(Tensor(X))
+    assert (ops.randn, ms.Tensor.multinomial, ms.set_seed) == functions
+    return path
+
+
+def test_calls_that_draw_or_seed_are_counted_until_the_first_forward(tmp_path: Path) -> None:
+    packs = [drawn(tmp_path / f"{count}.zip", count) for count in (2, 3)]
+    with zipfile.ZipFile(packs[0]) as pack:
+        found = json.loads(pack.read("random/rank0.json"))
+    counts = {name: sum(one["count"] for one in places) for name, places in found.items()}
+    wanted = {"ops.randn": 2, "Tensor.multinomial": 1, "numpy.random.rand": 1}
+    wanted |= {"mindspore.set_seed(2)": 1, "ops.dropout": 1}
+    assert {name: counts.get(name) for name in wanted} == wanted
+    assert Path(__file__).name in found["ops.randn"][0]["stack"][0]
+    [sheet] = [one for one in compare_packs(*map(read_pack, packs)).sheets if one.name == "random"]
+    named = {one.name for one in sheet.differences}
+    seeds = {f"mindspore.set_seed({count}) of rank 0" for count in (2, 3)}
+    assert {"ops.randn of rank 0", *seeds} <= named
 
 
 def test_other_models_and_frameworks_are_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ pytest.importorskip("mindspore", reason="MindSpore is not installed: make test-m
 import mindspore as ms
 from mindspore import Tensor, nn
 
+from msprobe_collector.config.monitor import KINDS
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.mindspore import PrecisionDebugger
 from tests.mindspore.test_gradients import Net
@@ -69,5 +70,41 @@ def test_what_is_chosen_is_recorded(tmp_path: Path) -> None:
 
 
 def test_what_mindspore_does_not_show_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CollectorError, match=r"monitor\.record names activation"):
+    with pytest.raises(CollectorError, match=r"monitor\.record names communication"):
+        train(tmp_path, record=["communication"])
+    with pytest.raises(CollectorError, match=r"names activation: call monitor\(optimizer, model\)"):
         train(tmp_path, record=["activation"])
+
+
+def test_cells_are_measured_where_gradients_are_wanted(tmp_path: Path) -> None:
+    """Two micro-batches are one step; what is computed without gradients is not of it."""
+    kinds = ["input", "activation", "activation_gradient", "weight", "updated_weight"]
+    section = {"formats": ["csv"], "record": kinds}
+    content = {"task": "monitor", "dump_path": str(tmp_path / "run"), "monitor": section}
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    net, random = Net(), np.random.default_rng(0)
+    optimizer = nn.SGD(net.trainable_params(), learning_rate=0.125)
+    debugger = PrecisionDebugger(str(tmp_path / "config.json"))
+    debugger.monitor(optimizer, net)
+    derive = ms.value_and_grad(lambda x: net(x).square().mean(), None, optimizer.parameters)
+    given = random.normal(size=(2, 3, 4)).astype(np.float32)
+    outputs = [net(Tensor(one)).asnumpy() for one in given]
+    gradients = [derive(Tensor(one))[1] for one in given]
+    optimizer(tuple(one + other for one, other in zip(*gradients, strict=True)))
+    after = {one.name: float(np.linalg.norm(one.asnumpy())) for one in optimizer.parameters}
+    debugger.stop()
+    net(Tensor(given[0]))
+    [path] = (tmp_path / "run" / "monitor" / "rank0").glob("values_step*.csv")
+    rows = list(csv.DictReader(path.open(encoding="utf-8")))
+    assert list(dict.fromkeys(row["kind"] for row in rows)) == [
+        one for one in KINDS if one in kinds
+    ]
+    found = {f"{row['kind']} {row['name']}": float(row["norm"]) for row in rows}
+    size = outputs[0].size
+    wanted = {
+        "input up": np.linalg.norm(given),
+        "activation down": np.linalg.norm(outputs),
+        "activation_gradient down": np.linalg.norm(outputs) * 2 / size,
+        **{f"updated_weight {name}": norm for name, norm in after.items()},
+    }
+    assert {name: found[name] for name in wanted} == pytest.approx(wanted, rel=1e-5)

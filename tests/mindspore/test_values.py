@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ pytest.importorskip("mindspore", reason="MindSpore is not installed: make test-m
 import mindspore
 from mindspore import Tensor, mint, nn
 
+from msprobe_collector.mindspore import PrecisionDebugger
 from tests.mindspore.recording import gradients, read_step, record, tensors
 from tests.mindspore.test_twins import step_of
 from tests.mindspore.twins import cnn
@@ -155,3 +157,28 @@ def test_steps_lie_side_by_side(tmp_path: Path) -> None:
     assert list(read[0]) == list(read[1])
     first, third = (data["Cell.a.Dense.forward.0"]["input_args"][0]["Max"] for data in read)
     assert third == 3 * first
+
+
+def test_a_part_of_each_tensor_is_recorded_where_it_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(
+        json.dumps(
+            {
+                "task": "tensor",
+                "level": "L1",
+                "dump_path": str(tmp_path),
+                "tensor": {"slice": [{"begin": 1, "end": 3, "size": 4}]},
+            }
+        )
+    )
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    debugger = PrecisionDebugger(str(tmp_path / "config.json"))
+    debugger.start()
+    mint.sum(mint.neg(Tensor(x)), dim=0)
+    debugger.stop()
+    debugger.close()
+    data = read_step(tmp_path / "step0" / "rank").data
+    [part] = data["Mint.neg.0.forward"]["output"]
+    assert part["shape"] == [2, 3]
+    assert part["Norm"] == pytest.approx(np.linalg.norm(x[1:3]))
+    [whole] = data["Mint.sum.0.forward"]["output"]
+    assert whole["shape"] == [3]

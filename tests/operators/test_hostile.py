@@ -20,10 +20,13 @@ from msprobe_builder.facts.fact import Fact
 from msprobe_builder.files.problems import FileError
 from msprobe_operators import compare_for_single_op
 from msprobe_operators.call.allowed import why_not_called
-from msprobe_operators.call.apart import Bounds, each_apart, run_apart
+from msprobe_operators.call.apart import TIME_IS_UP, Bounds, each_apart, run_apart
 from msprobe_operators.call.saved import SavedCallError, load_call, save_call
 from msprobe_operators.command import main
 from msprobe_operators.dump.calls import function_of
+from msprobe_operators.dump.check import CheckOptions
+from msprobe_operators.dump.operands import Source
+from msprobe_operators.dump.run import check_dump
 from tests.operators.models import MODELS, train
 
 
@@ -258,3 +261,33 @@ def test_a_process_takes_no_more_memory_and_writes_no_file(
     with pytest.raises(error):
         run_apart(work, item, "cpu", Bounds(memory=1 << 30))
     assert not [path for path in tmp_path.iterdir() if path.stat().st_size]
+
+
+def test_all_calls_together_have_a_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What nobody came to is said, not kept, and run by the next command."""
+    bounds = Bounds(seconds=60, total=2)
+    begun = time.monotonic()
+    found = dict(each_apart(work, ["one", "loop", *map(str, range(1000))], ["cpu"], bounds))
+    assert time.monotonic() - begun < 30
+    assert found.pop("one") == "one"
+    assert len(found) == 1001
+    assert {one.code for one in found.values() if isinstance(one, Fact)} == {TIME_IS_UP}
+    tensor = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2], "Max": 1, "Min": 0}
+    record = {"input_args": [tensor], "input_kwargs": {}, "output": [tensor]}
+    data = {f"Torch.neg.{number}.forward": record for number in range(3)}
+    (tmp_path / "dump.json").write_text(json.dumps({"task": "statistics", "data": data}))
+    check = ["check", str(tmp_path), "-o", str(tmp_path / "out")]
+    journal = tmp_path / "out" / "journal.jsonl"
+    rows = check_dump(
+        tmp_path / "dump.json",
+        CheckOptions(Source(None)),
+        devices=["cpu"],
+        journal=journal,
+        bounds=Bounds(total=0),
+    )
+    assert [row.status for row in rows].count("not tested") >= 2
+    assert len(journal.read_text().splitlines()) <= 2
+    assert main(check) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("3 passed; see ")
+    assert len(journal.read_text().splitlines()) == 4

@@ -72,7 +72,7 @@ def test_another_order_names_sums_that_depend_on_it(tmp_path: Path) -> None:
         found = rows(folder)
         assert found["Torch.matmul.0", "forward"]["status"] == status
         difference = found["Torch.sub.0", "forward"]
-        assert difference["reason"] == "it has no sums whose order can be turned"
+        assert difference["reason"] == "it has no sums whose order can be reversed"
 
 
 def test_wrong_use_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

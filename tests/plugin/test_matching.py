@@ -321,7 +321,7 @@ def test_import_takes_the_flat_form_and_turns_pairs_round(ask: Ask, database: Pa
     body = {"file": FILE, "revision": revision_of(ask, FILE), "replace": True}
     flat = {only_bench: same, "Nobody.0.forward": same, layer(0): "Nobody.else"}
     done = report(post(ask, "matches", {**body, "content": json.dumps(flat)}))
-    assert [(one.turned, one.present) for one in done.imported] == [
+    assert [(one.swapped, one.present) for one in done.imported] == [
         (True, 1),
         (False, 0),
         (False, 0),

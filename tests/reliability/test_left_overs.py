@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from msprobe_builder.base import publish
 from msprobe_builder.command.main import main
 from tests.builder.trend.test_trend import write_monitor
 
@@ -71,6 +72,41 @@ def test_a_killed_import_leaves_nothing_for_ever(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        "verify {path}",
+        "verdict {path}",
+        "schema {path}",
+        "export {path} -o {folder}/x.csv",
+        "trend {folder} -o {folder}/new",
+        "checkpoint {folder} {folder}",
+        "{folder} -o {folder}",
+        "operators check {folder}",
+        "operators replay {folder}/call.pkl",
+    ],
+)
+def test_any_command_removes_what_was_left(
+    command: str, tmp_path: Path, demo_database: Path
+) -> None:
+    """Also one that only reads, in the folder of any of its arguments."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    path = Path(shutil.copy(demo_database, tmp_path / "x.vis.db"))
+    name = f"{{}}.{publish._host()}.{process.pid}.building"
+    for file in (".x.csv", ".x.vis.db", ".values.parquet", ".pack.zip"):
+        (tmp_path / name.format(file)).write_text("half")
+    for folder in (".files", ".ranks-0123456789abcdef"):
+        (tmp_path / name.format(folder)).mkdir()
+        (tmp_path / name.format(folder) / "0.part").write_text("half")
+    kept = tmp_path / ".ranks-0123456789abcdef.building"  # --resume may go on from it
+    kept.mkdir()
+    (kept / "0.shard").write_text("whole")
+    words = [word.format(path=path, folder=tmp_path) for word in command.split()]
+    assert main(words) in (0, 1, 2)
+    assert hidden(tmp_path) == [kept.name]
+
+
+@pytest.mark.parametrize(
     ("name", "stays"),
     [
         (".x.vis.db.{host}.{dead}.building", False),
@@ -85,17 +121,15 @@ def test_a_killed_import_leaves_nothing_for_ever(tmp_path: Path) -> None:
 def test_only_what_a_dead_process_of_this_machine_left_is_removed(
     name: str, stays: bool, tmp_path: Path
 ) -> None:
-    from msprobe_builder.base.publish import _host, published
-
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
-    path = tmp_path / name.format(host=_host(), dead=process.pid, alive=os.getpid())
+    path = tmp_path / name.format(host=publish._host(), dead=process.pid, alive=os.getpid())
     if "importing" in name:
         path.mkdir()
         (path / "inside").write_text("half")
     else:
         path.write_text("half")
-    with published(tmp_path / "result") as temporary:
+    with publish.published(tmp_path / "result") as temporary:
         temporary.write_text("whole")
     assert path.exists() == stays
     assert (tmp_path / "result").read_text() == "whole"

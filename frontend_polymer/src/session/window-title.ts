@@ -12,24 +12,24 @@ export class WindowTitle {
   private ours = '';
 
   /** TensorBoard names the tab in front in its address. */
-  private readonly turned = () => {
+  private readonly rename = () => {
     if (isTabInFront(this.host!.location)) this.take();
     else this.giveBack();
   };
 
   constructor() {
-    this.host?.defaultView?.addEventListener('hashchange', this.turned);
+    this.host?.defaultView?.addEventListener('hashchange', this.rename);
   }
 
   /** What is shown, and what the viewer is called. */
   say(place: string, name: string): void {
     this.place = place;
     setTitle(document, joined(place, name));
-    if (this.host) this.turned();
+    if (this.host) this.rename();
   }
 
   end(): void {
-    this.host?.defaultView?.removeEventListener('hashchange', this.turned);
+    this.host?.defaultView?.removeEventListener('hashchange', this.rename);
     this.giveBack();
   }
 

@@ -65,9 +65,9 @@ def _put_out_other_sizes(
     differs |= pairs.npu.outputs.count[nodes] != pairs.bench.outputs.count[partner]
     sizes, others = _sizes(table, nodes[differs]), _sizes(other, partner[differs])
     for place in np.flatnonzero(differs).tolist():
-        mine, theirs = sizes.get(int(nodes[place])), others.get(int(partner[place]))
-        if mine and theirs:
-            result[place] = all(max(x, y) >= MORE * min(x, y) for x in mine for y in theirs)
+        debug, reference = sizes.get(int(nodes[place])), others.get(int(partner[place]))
+        if debug and reference:
+            result[place] = all(max(x, y) >= MORE * min(x, y) for x in debug for y in reference)
     return result
 
 

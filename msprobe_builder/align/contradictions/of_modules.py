@@ -79,10 +79,12 @@ def _puts_out_far_more(pairs: Pairs, nodes: Int) -> Bool:
     """Where one of two modules puts out far more than the other, though most calls agree."""
     if not pairs.known.trust.same_sizes:
         return np.zeros(len(nodes), dtype=bool)
-    mine, theirs, other = pairs.npu.outputs, pairs.bench.outputs, pairs.partner[nodes]
-    a, b = mine.numel[nodes], theirs.numel[other]
+    debug, reference, other = pairs.npu.outputs, pairs.bench.outputs, pairs.partner[nodes]
+    a, b = debug.numel[nodes], reference.numel[other]
     much = np.maximum(a, b) >= MORE * np.minimum(a, b)
-    return np.asarray((mine.count[nodes] == theirs.count[other]) & (np.minimum(a, b) > 0) & much)
+    return np.asarray(
+        (debug.count[nodes] == reference.count[other]) & (np.minimum(a, b) > 0) & much
+    )
 
 
 def _torn(pairs: Pairs, nodes: Int) -> Int:
@@ -134,8 +136,8 @@ def _come_from_alike(pairs: Pairs, nodes: Int, other: Int) -> Bool:
     half = len(known.around) // 2
     if not half:
         return np.zeros(len(nodes), dtype=bool)
-    mine, theirs = known.around[:half, nodes], known.other_around[:half, other]
-    return np.asarray(((mine == theirs) & (mine != 0)).all(axis=0))
+    debug, reference = known.around[:half, nodes], known.other_around[:half, other]
+    return np.asarray(((debug == reference) & (debug != 0)).all(axis=0))
 
 
 def _places(side: Traits, stem: Int) -> tuple[Int, Int]:

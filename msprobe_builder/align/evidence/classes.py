@@ -5,33 +5,57 @@ Only names that say one thing wherever they stand: a class of a model may be cal
 
 from __future__ import annotations
 
-_CLASSES: tuple[tuple[str, ...], ...] = (
-    (
-        *("Linear", "LazyLinear", "Bilinear", "NonDynamicallyQuantizableLinear", "Dense"),
-        *("Conv1D", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d"),
-        *("ConvTranspose3d", "ColumnParallelLinear", "RowParallelLinear", "QKVParallelLinear"),
-    ),
-    (
-        *("LayerNorm", "RMSNorm", "GroupNorm", "LocalResponseNorm", "SyncBatchNorm"),
-        *("BatchNorm1d", "BatchNorm2d", "BatchNorm3d"),
-        *("InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"),
-    ),
-    (
-        *("ReLU", "ReLU6", "LeakyReLU", "PReLU", "RReLU", "ELU", "SELU", "CELU", "GELU", "GLU"),
-        *("SiLU", "Mish", "Tanh", "Sigmoid", "Hardtanh", "Hardswish", "Hardsigmoid"),
-        *("Softplus", "Softsign", "Threshold"),
-    ),
-    ("Softmax", "LogSoftmax", "Softmax2d", "Softmin"),
-    ("Identity", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "DropPath"),
-    ("Embedding", "EmbeddingBag", "VocabParallelEmbedding"),
-    (
-        *("MaxPool1d", "MaxPool2d", "MaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d"),
-        *("AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d"),
-    ),
-    ("CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "SmoothL1Loss", "BCEWithLogitsLoss"),
-    ("Flatten", "Unflatten"),
-    ("Upsample", "PixelShuffle", "UpsamplingNearest2d", "UpsamplingBilinear2d"),
-    ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell"),
-    ("MultiheadAttention",),
-)
-KIND_OF_CLASS = {name: kind for kind, names in enumerate(_CLASSES) for name in names}
+from functools import cache
+
+from msprobe_builder.operators.operator import Kind, Operator
+from msprobe_builder.operators.table import named, spellings
+
+
+def kind_of_class(name: str) -> int:
+    """A number for each kind of module, -1 of a class that may be any."""
+    return _kinds().get(name, -1)
+
+
+@cache
+def _kinds() -> dict[str, int]:
+    numbers: dict[str, int] = {}
+    found = {}
+    for row, names in spellings("class").items():
+        kind = _kind(named(row))
+        if kind:
+            found.update(dict.fromkeys(names, numbers.setdefault(kind, len(numbers))))
+    return found
+
+
+_BY_KIND = {
+    Kind.POINTWISE: "activation",
+    Kind.GATE: "activation",
+    Kind.DRAW: "dropout",
+    Kind.LOOKUP: "embedding",
+    Kind.LOSS: "loss",
+    Kind.SHAPE: "shape",
+}
+
+
+def _kind(operator: Operator) -> str:
+    """Nothing for what does several things, or one that has no others beside it."""
+    if operator.name == "identity":  # as dropout that drops nothing
+        return "dropout"
+    if operator.name == "rrelu":
+        return "activation"
+    if operator.name.endswith("norm"):
+        return "norm"
+    if operator.kind is Kind.NORMALISE:
+        return "softmax"
+    if operator.kind is Kind.PRODUCT:
+        if "layer_norm" in operator.parts:
+            return ""
+        several = {"attention": "attention", "recurrent": "recurrent", "cell": "recurrent"}
+        return next((kind for one, kind in several.items() if one in operator.traits), "linear")
+    if operator.kind is Kind.POOL:
+        return "pool" if "pool" in operator.name else "resampling" if _resamples(operator) else ""
+    return _BY_KIND.get(operator.kind, "")
+
+
+def _resamples(operator: Operator) -> bool:
+    return operator.name in ("interpolate", "pixel_shuffle")

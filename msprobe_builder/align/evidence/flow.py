@@ -129,13 +129,15 @@ def _keys(table: ParameterTable) -> Int:
     return np.where(telling, np.where(keys == 0, 1, keys), 0)
 
 
-def alike(mine: ParameterTable, theirs: ParameterTable, a: Int, b: Int, tolerance: float) -> Bool:
+def alike(
+    debug: ParameterTable, reference: ParameterTable, a: Int, b: Int, tolerance: float
+) -> Bool:
     """Whether the statistics of two tensors agree, for each pair of rows ``a`` × ``b``.
 
     The norm as a fraction of itself, the others as one of the largest element.
     """
-    result = mine.numel[a][:, None] == theirs.numel[b]
-    x, y = mine.statistics[:, a][:, :, None], theirs.statistics[:, b][:, None, :]
+    result = debug.numel[a][:, None] == reference.numel[b]
+    x, y = debug.statistics[:, a][:, :, None], reference.statistics[:, b][:, None, :]
     result &= np.isfinite(x).all(axis=0) & np.isfinite(y).all(axis=0)
     with np.errstate(invalid="ignore", over="ignore"):
         norm = np.maximum(np.abs(x[3]), np.abs(y[3]))

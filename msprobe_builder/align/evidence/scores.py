@@ -81,8 +81,8 @@ def trust_of(npu: Traits, bench: Traits, a: Int, b: Int) -> Trust:
     if not len(a):
         return Trust(weights=weights)
     same_shapes, same_sizes = (
-        (mine[a] == theirs[b]).mean() >= _LEAST_SAME_SIZES
-        for mine, theirs in (
+        (debug[a] == reference[b]).mean() >= _LEAST_SAME_SIZES
+        for debug, reference in (
             (npu.outputs.shapes, bench.outputs.shapes),
             (npu.outputs.numel, bench.outputs.numel),
         )
@@ -98,18 +98,18 @@ def trust_of(npu: Traits, bench: Traits, a: Int, b: Int) -> Trust:
     )
 
 
-def _other_weights(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> bool:
+def _other_weights(debug: Tensors, reference: Tensors, a: Int, b: Int) -> bool:
     """Whether most weights of pairs of equal size differ; then what agrees does not depend on any.
 
     Such are positions, masks and numbers of tokens, which every layer has alike.
     """
-    known = ~np.isnan(mine.values[:, a] + theirs.values[:, b]).any(axis=0)
-    known &= mine.numel[a] == theirs.numel[b]
+    known = ~np.isnan(debug.values[:, a] + reference.values[:, b]).any(axis=0)
+    known &= debug.numel[a] == reference.numel[b]
     a, b = a[known], b[known]
-    x, y = mine.values[:, a], theirs.values[:, b]
+    x, y = debug.values[:, a], reference.values[:, b]
     with np.errstate(invalid="ignore"):
         same = (np.abs(x - y) <= _ROUNDED * np.maximum(np.abs(x), np.abs(y))).all(axis=0)
-    return bool(mine.numel[a][same].sum() < _LEAST_EQUAL_WEIGHTS * mine.numel[a].sum())
+    return bool(debug.numel[a][same].sum() < _LEAST_EQUAL_WEIGHTS * debug.numel[a].sum())
 
 
 _ALL = Trust(2.0, 1.0)
@@ -231,25 +231,25 @@ def _among(operator: Int, kinds: Int) -> Bool:
 def _flow(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust, forms: bool = False) -> Float:
     """``forms``: the same elements in another form agree as another size in that form does."""
     result = np.zeros((len(a), len(b)))
-    for mine, theirs, weight in (
+    for debug, reference, weight in (
         (npu.inputs, bench.inputs, 1.0),
         (npu.outputs, bench.outputs, 1.2),
     ):
-        ranks = mine.ranks[a][:, None] == theirs.ranks[b]
+        ranks = debug.ranks[a][:, None] == reference.ranks[b]
         if forms:  # one author calls modules with all tokens in a row
-            ranks |= (mine.numel[a][:, None] == theirs.numel[b]) & (theirs.numel[b] > 1)
-        extent = trust.extent(mine)[a][:, None] == trust.extent(theirs)[b]
+            ranks |= (debug.numel[a][:, None] == reference.numel[b]) & (reference.numel[b] > 1)
+        extent = trust.extent(debug)[a][:, None] == trust.extent(reference)[b]
         equal = 0.8 if trust.same_shapes or not trust.same_sizes else 0.5
         result += weight * np.where(extent, equal, np.where(ranks, 0.3, -0.6))
-        result += weight * agreement(mine, theirs, a, b, trust)
+        result += weight * agreement(debug, reference, a, b, trust)
     return result
 
 
 def _surroundings(known: Known, a: Int, b: Int) -> Float:
     """The weight of who makes what two nodes take in, and of who takes in what they put out."""
     result = np.zeros((len(a), len(b)))
-    for mine, theirs in zip(known.around, known.other_around, strict=True):
-        result += _AROUND * ((mine[a][:, None] == theirs[b]) & (theirs[b] != 0))
+    for debug, reference in zip(known.around, known.other_around, strict=True):
+        result += _AROUND * ((debug[a][:, None] == reference[b]) & (reference[b] != 0))
     return result
 
 
@@ -280,24 +280,24 @@ def _given_the_same(npu: Traits, bench: Traits, a: Int, b: Int, wanted: Bool, tr
     return result
 
 
-def agreement(mine: Tensors, theirs: Tensors, a: Int, b: Int, trust: Trust) -> Float:
+def agreement(debug: Tensors, reference: Tensors, a: Int, b: Int, trust: Trust) -> Float:
     """The weight of equal or near statistics of two sections, for each pair of ``a`` × ``b``."""
     if not trust.equal and not trust.near:
         return np.zeros((len(a), len(b)))
-    level = levels(mine, theirs, a[:, None], b[None, :])
+    level = levels(debug, reference, a[:, None], b[None, :])
     return np.array([0.0, trust.near, max(trust.equal, trust.near)])[level]
 
 
-def disagreeing(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> int:
+def disagreeing(debug: Tensors, reference: Tensors, a: Int, b: Int) -> int:
     """How many of the pairs ``a``, ``b`` differ in their statistics, where both have any."""
-    known = ~(np.isnan(mine.values[0, a]) | np.isnan(theirs.values[0, b]))
-    known &= (mine.values[0, a] != 0) | (theirs.values[0, b] != 0)
-    return int((known & (levels(mine, theirs, a, b) < 2)).sum())
+    known = ~(np.isnan(debug.values[0, a]) | np.isnan(reference.values[0, b]))
+    known &= (debug.values[0, a] != 0) | (reference.values[0, b] != 0)
+    return int((known & (levels(debug, reference, a, b) < 2)).sum())
 
 
-def levels(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> Int:
+def levels(debug: Tensors, reference: Tensors, a: Int, b: Int) -> Int:
     """2 where the statistics of two sections are equal, 1 where they are near, else 0."""
-    x, y = mine.values[:, a], theirs.values[:, b]
+    x, y = debug.values[:, a], reference.values[:, b]
     with np.errstate(invalid="ignore", over="ignore"):
         sizes = np.fmax(np.abs(x), np.abs(y))
         finite = np.isfinite(sizes)
@@ -310,8 +310,8 @@ def levels(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> Int:
         equal = (~both | (apart <= EQUAL * unit)).all(axis=0)
         near = (~both | (apart <= NEAR * unit)).all(axis=0)
     known = (both & (x != 0)).any(axis=0)
-    known &= (mine.numel[a] == theirs.numel[b]) | (mine.count[a] != theirs.count[b])
-    same_data = (mine.checksum[a] != 0) & (mine.checksum[a] == theirs.checksum[b])
+    known &= (debug.numel[a] == reference.numel[b]) | (debug.count[a] != reference.count[b])
+    same_data = (debug.checksum[a] != 0) & (debug.checksum[a] == reference.checksum[b])
     return np.where(same_data | (equal & known), 2, np.where(near & known, 1, 0))
 
 
@@ -324,15 +324,15 @@ def _of_modules(
     result -= 1.5 * known.trust.same_sizes * given_other_sizes(npu, bench, a, b)
     sizes, other_sizes = npu.parameters_below[1, a][:, None], bench.parameters_below[1, b]
     result -= 5.0 * ((sizes != other_sizes) & _other_outputs(npu, bench, a, b, known.trust))
-    mine, theirs = known.twin[a][:, None], known.other_twin[b]
+    debug, reference = known.twin[a][:, None], known.other_twin[b]
     held = npu.parameters.count[a][:, None] == 0  # what it holds may be another in part
-    elsewhere = (mine != theirs) & ((mine >= 0) | (theirs >= 0))
+    elsewhere = (debug != reference) & ((debug >= 0) | (reference >= 0))
     result -= np.where(held, 5.0, 7.0) * elsewhere
     alike = (sizes == other_sizes) & (sizes > 0)
     words, same_sizes = known.words, known.trust.same_sizes
     result += words.agreement(a, known.other_words, b, alike, sizes_tell=same_sizes)
-    own, other_own = npu.parameters.count[a][:, None] > 0, bench.parameters.count[b] > 0
-    around = np.where(own != other_own, 8.0, 5.0)  # a block against the one norm inside of it
+    has, other_has = npu.parameters.count[a][:, None] > 0, bench.parameters.count[b] > 0
+    around = np.where(has != other_has, 8.0, 5.0)  # a block against the one norm inside of it
     result -= around * holds(npu, bench, a, b)
     result -= around * holds(bench, npu, b, a).T
     if known.trust.equal:  # elsewhere statistics do not show what hands on
@@ -356,15 +356,15 @@ def _of_modules(
 
 
 def _parameters(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> Float:
-    mine, theirs = npu.parameters, bench.parameters
-    has, other_has = mine.count[a][:, None] > 0, theirs.count[b] > 0
+    debug, reference = npu.parameters, bench.parameters
+    has, other_has = debug.count[a][:, None] > 0, reference.count[b] > 0
     both = has & other_has
     result = np.where(has != other_has, -1.5, 0.0)
-    sizes = mine.numel[a][:, None] == theirs.numel[b]
-    ranks = mine.ranks[a][:, None] == theirs.ranks[b]
-    shapes = mine.shapes[a][:, None] == theirs.shapes[b] if trust.same_sizes else ranks
+    sizes = debug.numel[a][:, None] == reference.numel[b]
+    ranks = debug.ranks[a][:, None] == reference.ranks[b]
+    shapes = debug.shapes[a][:, None] == reference.shapes[b] if trust.same_sizes else ranks
     result += both * np.where(shapes, 1.0, np.where(sizes, 0.3, np.where(ranks, -0.7, -2.0)))
-    result += both * trust.weights * agreement(mine, theirs, a, b, _ALL)
+    result += both * trust.weights * agreement(debug, reference, a, b, _ALL)
     with np.errstate(invalid="ignore", divide="ignore"):
         x, y = npu.parameters_below[:, a, None], bench.parameters_below[:, None, b]
         near = (np.abs(x - y) <= 1e-3 * np.maximum(x, y)) & (x > 0)
@@ -372,8 +372,8 @@ def _parameters(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> Flo
     if npu.parameters_below[1, 0] > 0 and bench.parameters_below[1, 0] > 0:
         result -= 3.0 * ((x[1] > 0) != (y[1] > 0))
         # An activation is no counterpart of what holds it beside a linear.
-        own, other_own = mine.numel[a][:, None], theirs.numel[b]
-        result -= 5.0 * (((x[1] == 0) & (y[1] > other_own)) | ((y[1] == 0) & (x[1] > own)))
+        numel, other_numel = debug.numel[a][:, None], reference.numel[b]
+        result -= 5.0 * (((x[1] == 0) & (y[1] > other_numel)) | ((y[1] == 0) & (x[1] > numel)))
     return np.asarray(result)
 
 

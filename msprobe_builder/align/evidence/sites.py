@@ -37,13 +37,15 @@ def shared_sites(npu: Side, bench: Side) -> tuple[Int, Int]:
     Numbers of lines and paths of files do not count: the lines may have moved.
     """
     ids: dict[_Lines, int] = {}
-    mine, theirs = _sites(npu, ids), _sites(bench, ids)
-    return np.where(np.isin(mine, theirs), mine, 0), np.where(np.isin(theirs, mine), theirs, 0)
+    debug, reference = _sites(npu, ids), _sites(bench, ids)
+    return np.where(np.isin(debug, reference), debug, 0), np.where(
+        np.isin(reference, debug), reference, 0
+    )
 
 
-def at_other_sites(mine: Int, theirs: Int) -> Bool:
+def at_other_sites(debug: Int, reference: Int) -> Bool:
     """Where two calls were made by different lines, and both sides have both lines."""
-    return np.asarray((mine > 0) & (theirs > 0) & (mine != theirs))
+    return np.asarray((debug > 0) & (reference > 0) & (debug != reference))
 
 
 def _sites(side: Side, ids: dict[_Lines, int]) -> Int:

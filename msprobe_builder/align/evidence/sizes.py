@@ -23,9 +23,9 @@ def given_other_sizes(npu: Traits, bench: Traits, a: Int, b: Int) -> Bool:
 
 def takes_more(npu: Traits, bench: Traits, a: Int, b: Int) -> Bool:
     """Where one takes in a tensor more than the other, which is no number."""
-    mine, theirs = npu.inputs, bench.inputs
-    more = mine.count[a][:, None] - theirs.count[b]
-    elements = mine.numel[a][:, None] - theirs.numel[b]
+    debug, reference = npu.inputs, bench.inputs
+    more = debug.count[a][:, None] - reference.count[b]
+    elements = debug.numel[a][:, None] - reference.numel[b]
     return np.asarray((more * elements > 0) & (np.abs(elements) > np.abs(more)))
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise, zip_longest
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.classes import KIND_OF_CLASS
+from msprobe_builder.align.evidence.classes import kind_of_class
 from msprobe_builder.dump.names import Kind, parse_gradients
 from msprobe_builder.graph.tree import Tree
 
@@ -19,7 +19,7 @@ Bool = NDArray[np.bool_]
 
 _OTHER_KIND = -5.0  # evidence of a norm against a linear, an activation against a dropout
 _SEVERAL = 2  # modules that show by how much numbers differ
-_TURNED = 3  # least modules of a list whose order of calls shows that it is counted from its end
+_REVERSED = 3  # least modules of a list whose order of calls shows that it is counted from its end
 _FITTING = 0.75  # least share of the modules of one size whose numbers differ by that much
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -46,7 +46,7 @@ class Label:
 
     The place in a sequence of unlike modules is no number: nothing counts them. ``place`` is that
     among the modules of its class in the list, ``of`` how many there are. A list that is called
-    from its last module to its first is ``turned``: number and place are those from its end, as
+    from its last module to its first ``is_reversed``: number and place are those from its end, as
     the way up of a U-Net is counted. ``kind`` is what the class does if a framework defines it,
     else -1.
     """
@@ -56,7 +56,7 @@ class Label:
     number: int
     place: int = -1
     of: int = 0
-    turned: bool = False
+    is_reversed: bool = False
     kind: int = -1
 
 
@@ -95,17 +95,17 @@ class Words:
     def _count(self, labels: list[int]) -> None:
         """Give the modules of a list, in the order in which they are called, their places."""
         numbers = [self._label[one].number for one in labels]
-        turned = all(one > two for one, two in pairwise(numbers))
-        if turned and len(labels) < _TURNED:  # two heads, or two layers: these say nothing
+        is_reversed = all(one > two for one, two in pairwise(numbers))
+        if is_reversed and len(labels) < _REVERSED:  # two heads, or two layers: these say nothing
             for one in labels:
                 self._label[one] = replace(self._label[one], number=-1)
             return
         for one, number in zip(labels, numbers, strict=True):
             place = sum(other < number for other in numbers)
-            if turned:
+            if is_reversed:
                 number, place = max(numbers) - number, len(labels) - 1 - place
             label = replace(self._label[one], number=number, place=place)
-            self._label[one] = replace(label, of=len(labels), turned=turned)
+            self._label[one] = replace(label, of=len(labels), is_reversed=is_reversed)
 
     def attribute(self, node: int) -> frozenset[str]:
         """The words of the attribute that holds a module."""
@@ -113,17 +113,18 @@ class Words:
 
     def do_other_things(self, a: Int, other: Words, b: Int) -> Bool:
         """Which of the pairs ``a``, ``b`` are of classes that a framework defines apart."""
-        mine, theirs = self._kind[self.of_node[a]], other._kind[other.of_node[b]]
-        return np.asarray((mine >= 0) & (theirs >= 0) & (mine != theirs))
+        debug, reference = self._kind[self.of_node[a]], other._kind[other.of_node[b]]
+        return np.asarray((debug >= 0) & (reference >= 0) & (debug != reference))
 
     def recounted(self, other: Words, partner: Int) -> Bool:
         """Nodes whose partners stand at another place of a list that holds as many modules."""
         result = np.zeros(len(partner), dtype=bool)
         for node in np.flatnonzero(partner >= 0).tolist():
-            own = self._label[self.of_node[node]]
-            their = other._label[other.of_node[partner[node]]]
-            as_many = own.of > 0 and own.of == their.of and own.turned == their.turned
-            result[node] = as_many and own.place != their.place
+            debug = self._label[self.of_node[node]]
+            reference = other._label[other.of_node[partner[node]]]
+            lists = (debug.of, debug.is_reversed), (reference.of, reference.is_reversed)
+            as_many = debug.of > 0 and lists[0] == lists[1]
+            result[node] = as_many and debug.place != reference.place
         return result
 
     def agreement(
@@ -140,11 +141,11 @@ class Words:
         one counts layers, the other one their halves.
         """
         result = np.zeros((len(a), len(b)))
-        mine = [self._label[one] for one in self.of_node[a].tolist()]
-        theirs = [other._label[one] for one in other.of_node[b].tolist()]
+        debug = [self._label[one] for one in self.of_node[a].tolist()]
+        reference = [other._label[one] for one in other.of_node[b].tolist()]
         numbers, others = (
             np.array([label.number for label in labels], dtype=np.int64)
-            for labels in (mine, theirs)
+            for labels in (debug, reference)
         )
         shift = _shift(numbers, others, alike)
         counted = (numbers[:, None] >= 0) & (others >= 0)
@@ -155,20 +156,23 @@ class Words:
         if sizes_tell:
             lengths, other_lengths = (
                 np.array([label.of for label in labels], dtype=np.int64)
-                for labels in (mine, theirs)
+                for labels in (debug, reference)
             )
             counted &= alike | (lengths[:, None] == other_lengths)
-        for i, own in enumerate(mine):
-            for j, their in enumerate(theirs):
-                result[i, j] = _agreement(own, their, shift, counts=bool(counted[i, j]))
+        for i, its_label in enumerate(debug):
+            for j, other_label in enumerate(reference):
+                result[i, j] = _agreement(its_label, other_label, shift, counts=bool(counted[i, j]))
         return result
 
     def said(self, a: Int, other: Words, b: Int) -> Float:
         """What the words of names say alone, up to 2 for equal ones."""
-        mine = [self._label[one] for one in self.of_node[a].tolist()]
-        theirs = [other._label[one] for one in other.of_node[b].tolist()]
-        rows = [[_agreement(own, their, 0, counts=False) for their in theirs] for own in mine]
-        return np.array(rows).reshape(len(mine), len(theirs))
+        debug = [self._label[one] for one in self.of_node[a].tolist()]
+        reference = [other._label[one] for one in other.of_node[b].tolist()]
+        rows = [
+            [_agreement(label, other_label, 0, counts=False) for other_label in reference]
+            for label in debug
+        ]
+        return np.array(rows).reshape(len(debug), len(reference))
 
 
 def _shift(numbers: Int, others: Int, alike: Bool) -> int | None:
@@ -192,7 +196,7 @@ def _label(stem: str) -> Label:
     number = int(attribute) if attribute.isdigit() and len(attribute) < 9 else -1
     if number >= 0:  # a place in a list is no word
         attribute = path[-2] if len(path) > 1 else ""
-    kind = KIND_OF_CLASS.get(class_name, -1)
+    kind = kind_of_class(class_name)
     return Label(words_of(attribute), words_of(class_name), number, kind=kind)
 
 
@@ -201,11 +205,11 @@ def first_difference(one: str, other: str) -> int:
 
     -1 where it is a number, or nothing differs.
     """
-    mine, theirs = one.split(".")[1:-1], other.split(".")[1:-1]
-    for place, (own, its) in enumerate(zip_longest(mine, theirs, fillvalue="")):
-        if own != its:
-            both = own[-1:].isdigit() and its[-1:].isdigit()
-            counted = both and own.rstrip("0123456789") == its.rstrip("0123456789")
+    path, other_path = one.split(".")[1:-1], other.split(".")[1:-1]
+    for place, (word, other_word) in enumerate(zip_longest(path, other_path, fillvalue="")):
+        if word != other_word:
+            both = word[-1:].isdigit() and other_word[-1:].isdigit()
+            counted = both and word.rstrip("0123456789") == other_word.rstrip("0123456789")
             return -1 if counted else place
     return -1
 
@@ -216,17 +220,18 @@ def words_of(name: str) -> frozenset[str]:
     return frozenset(_SHORT.get(word, word) for word in words)
 
 
-def _agreement(mine: Label, theirs: Label, shift: int | None, *, counts: bool) -> float:
-    result = _OTHER_KIND if -1 not in (mine.kind, theirs.kind) and mine.kind != theirs.kind else 0.0
+def _agreement(debug: Label, reference: Label, shift: int | None, *, counts: bool) -> float:
+    kinds = {debug.kind, reference.kind}
+    result = _OTHER_KIND if len(kinds) > 1 and -1 not in kinds else 0.0
     if counts:
-        same = mine.number == theirs.number + (shift or 0)
-        if shift is None and mine.of == theirs.of:
-            same = mine.place == theirs.place
+        same = debug.number == reference.number + (shift or 0)
+        if shift is None and debug.of == reference.of:
+            same = debug.place == reference.place
         result += 1.0 if same else -1.0
-    for own, other, weight in (
-        (mine.attribute, theirs.attribute, 1.2),
-        (mine.class_name, theirs.class_name, 0.8),
+    for words, other_words, weight in (
+        (debug.attribute, reference.attribute, 1.2),
+        (debug.class_name, reference.class_name, 0.8),
     ):
-        if own and other:
-            result += weight * len(own & other) / len(own | other)
+        if words and other_words:
+            result += weight * len(words & other_words) / len(words | other_words)
     return result

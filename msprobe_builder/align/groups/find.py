@@ -17,7 +17,7 @@ from msprobe_builder.align.evidence.flow import Flow, alike, inputs_of, outputs_
 from msprobe_builder.align.evidence.scores import levels
 from msprobe_builder.align.evidence.tolerances import EQUAL
 from msprobe_builder.align.groups.fused import name_of
-from msprobe_builder.align.groups.fused_calls import find_by_shapes, turned
+from msprobe_builder.align.groups.fused_calls import exchanged, find_by_shapes
 from msprobe_builder.align.groups.no_groups import are_pairs
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.base.codes import Evidence
@@ -80,7 +80,7 @@ def _by_shapes(
         sides = pairs.npu, flow, free, pairs.partner
         others = pairs.bench, other, other_free, pairs.back
         more = find_by_shapes(*sides, *others, weights_tell=tell)
-        more += map(turned, find_by_shapes(*others, *sides, weights_tell=tell))
+        more += map(exchanged, find_by_shapes(*others, *sides, weights_tell=tell))
         for group in more:
             if taken & set(group.npu) or other_taken & set(group.bench):
                 continue
@@ -126,12 +126,11 @@ def _weak(pairs: Pairs, flow: Flow, other: Flow) -> Bool:
     calls = np.flatnonzero(
         flow.is_leaf & (pairs.evidence == Evidence.INSIDE) & ~pairs.asked & (pairs.partner >= 0)
     )
-    mine, theirs = pairs.npu.outputs, pairs.bench.outputs
+    debug, reference = pairs.npu.outputs, pairs.bench.outputs
     j = pairs.partner[calls]
     # Where all outputs together agree so does one of them: few calls are left to look at.
-    agree = (
-        levels(mine, theirs, calls, j) == 2 if trust.equal else mine.numel[calls] == theirs.numel[j]
-    )
+    same_size = debug.numel[calls] == reference.numel[j]
+    agree = levels(debug, reference, calls, j) == 2 if trust.equal else same_size
     for i in calls[~agree].tolist():
         out = outputs_of(flow, i)
         other_out = outputs_of(other, int(pairs.partner[i]))
@@ -189,11 +188,11 @@ def _by_values(pairs: Pairs, flow: Flow, other: Flow, region: Region) -> list[Gr
         places = [one for one in other_rows[matching].tolist() if _is_new(other, one)]
         if not places:
             continue
-        mine = _slice(flow, row, inside, common[0])
-        theirs = _slice(other, places[0], other_inside, common[1])
-        inputs = _shared(common, mine.inputs, theirs.inputs)
+        debug = _slice(flow, row, inside, common[0])
+        reference = _slice(other, places[0], other_inside, common[1])
+        inputs = _shared(common, debug.inputs, reference.inputs)
         if inputs:
-            members = sorted(mine.nodes), sorted(theirs.nodes)
+            members = sorted(debug.nodes), sorted(reference.nodes)
             found.append(_Slices(*members, [*inputs, (row, places[0])]))
     groups = []
     for joined in _joined(found):
@@ -220,12 +219,12 @@ def _by_place(
         # What only moves elements is itself known by who computed them.
         if pairs.evidence[taker] and pairs.npu.operator[taker] in pairs.known.moving:
             continue
-        mine, theirs = inputs_of(flow, taker), inputs_of(other, partner)
-        if len(mine) != len(theirs):
+        debug, reference = inputs_of(flow, taker), inputs_of(other, partner)
+        if len(debug) != len(reference):
             continue
-        for own, their in zip(mine, theirs, strict=True):
-            source = int(other.source[their])
-            if flow.source[own] != row or source < 0:
+        for taken, other_taken in zip(debug, reference, strict=True):
+            source = int(other.source[other_taken])
+            if flow.source[taken] != row or source < 0:
                 continue
             if int(other.table.node[source]) not in other_inside:
                 continue
@@ -245,10 +244,10 @@ def _by_place(
 
 def _agree(flow: Flow, other: Flow, i: int, j: int) -> bool:
     """Whether two calls put out the same by their statistics."""
-    mine, theirs = outputs_of(flow, i), outputs_of(other, j)
-    if len(mine) != len(theirs) or not mine:
+    debug, reference = outputs_of(flow, i), outputs_of(other, j)
+    if len(debug) != len(reference) or not debug:
         return False
-    same = alike(flow.table, other.table, np.array(mine), np.array(theirs), EQUAL)
+    same = alike(flow.table, other.table, np.array(debug), np.array(reference), EQUAL)
     return bool(same.diagonal().all())
 
 
@@ -275,12 +274,12 @@ def _from_pairs(
     for row in rows:
         source = int(flow.producer[row])
         for place in left:
-            theirs = int(other.producer[place])
-            if source < 0 or theirs < 0:
+            reference = int(other.producer[place])
+            if source < 0 or reference < 0:
                 continue
-            mine = int(flow.table.node[source])
-            if pairs.partner[mine] == other.table.node[theirs] and (
-                flow.table.position[source] == other.table.position[theirs]
+            debug = int(flow.table.node[source])
+            if pairs.partner[debug] == other.table.node[reference] and (
+                flow.table.position[source] == other.table.position[reference]
             ):
                 result.append((row, place))
                 left.remove(place)

@@ -60,7 +60,7 @@ def find_by_shapes(
     return found + _linears(flow, left, other_flow, rest, weights_tell)
 
 
-def turned(group: Group) -> Group:
+def exchanged(group: Group) -> Group:
     """The same seen from the other side."""
     rows = tuple((other, row) for row, other in group.rows)
     return Group(group.operation, group.bench, group.npu, rows, group.certainty)
@@ -196,12 +196,13 @@ def _weights(flow: Flow, node: int) -> list[int]:
 
 
 def _adds_up(flow: Flow, other: Flow, node: int, run: list[int], weights_tell: bool) -> bool:
-    mine, theirs = inputs_of(flow, node), [inputs_of(other, one) for one in run]
+    debug, reference = inputs_of(flow, node), [inputs_of(other, one) for one in run]
     if any(
-        not rows or other.table.shape_id[rows[0]] != flow.table.shape_id[mine[0]] for rows in theirs
+        not rows or other.table.shape_id[rows[0]] != flow.table.shape_id[debug[0]]
+        for rows in reference
     ):
         return False
-    keys = {int(other.key[rows[0]]) for rows in theirs}
+    keys = {int(other.key[rows[0]]) for rows in reference}
     if len(keys) > 1:
         return False
     out = sum(other.table.numel[outputs_of(other, one)[0]] for one in run)
@@ -215,8 +216,8 @@ def _adds_up(flow: Flow, other: Flow, node: int, run: list[int], weights_tell: b
     return bool(is_unknown or _near(square, sum(squares)))
 
 
-def _near(mine: float, theirs: float) -> bool:
-    return abs(mine - theirs) <= 10 * EQUAL * max(mine, theirs)
+def _near(debug: float, reference: float) -> bool:
+    return abs(debug - reference) <= 10 * EQUAL * max(debug, reference)
 
 
 def _total(table: ParameterTable, rows: list[int]) -> tuple[float, float]:

@@ -123,8 +123,8 @@ def _gradient_rows(
         )
         if not left or not right:
             continue
-        mine, theirs = flows[0].table, flows[1].table
-        same = alike(mine, theirs, np.array(left), np.array(right), EQUAL)
+        debug, reference = flows[0].table, flows[1].table
+        same = alike(debug, reference, np.array(left), np.array(right), EQUAL)
         for place, row in enumerate(left):
             fitting = [other for other in np.flatnonzero(same[place]).tolist() if right[other] >= 0]
             if fitting:
@@ -132,15 +132,18 @@ def _gradient_rows(
                 left[place], right[fitting[0]] = -1, -1
         if by_size:
             result += _of_one_size(
-                mine, theirs, [row for row in left if row >= 0], [row for row in right if row >= 0]
+                debug,
+                reference,
+                [row for row in left if row >= 0],
+                [row for row in right if row >= 0],
             )
     return tuple(result)
 
 
 def _of_one_size(
-    mine: ParameterTable, theirs: ParameterTable, left: list[int], right: list[int]
+    debug: ParameterTable, reference: ParameterTable, left: list[int], right: list[int]
 ) -> list[tuple[int, int]]:
-    sizes = [mine.numel[row] for row in left], [theirs.numel[row] for row in right]
+    sizes = [debug.numel[row] for row in left], [reference.numel[row] for row in right]
     return [
         (row, right[sizes[1].index(size)])
         for row, size in zip(left, sizes[0], strict=True)

@@ -22,9 +22,9 @@ _ALIKE = 0.5  # least share of the weights of the larger round
 
 def in_one_round(npu: Traits, bench: Traits) -> tuple[Traits, Traits]:
     """The sides with all rounds as one, unless each side repeats its own or those of both agree."""
-    mine, theirs = _work(npu), _work(bench)
-    repeat = _near(mine, np.ones_like(mine)) and _near(theirs, np.ones_like(theirs))
-    if repeat or (len(mine) == len(theirs) and _near(mine, theirs)):
+    debug, reference = _work(npu), _work(bench)
+    repeat = _near(debug, np.ones_like(debug)) and _near(reference, np.ones_like(reference))
+    if repeat or (len(debug) == len(reference) and _near(debug, reference)):
         return npu, bench
     return _joined(npu), _joined(bench)
 

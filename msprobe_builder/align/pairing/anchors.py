@@ -62,11 +62,11 @@ def align_leaves(
     weights alone where these tell (``twins``); between these what has equal operators and
     shapes, then what has equal operators.
     """
-    mine, theirs = _value_keys(npu, a), _value_keys(bench, b)
+    debug, reference = _value_keys(npu, a), _value_keys(bench, b)
     if twins is not None:
-        mine = np.where(twins[0][a] >= 0, mixed(twins[0][a]), mine)
-        theirs = np.where(twins[1][b] >= 0, mixed(twins[1][b]), theirs)
-    x, y = _unlike_all_others(*same_ids(mine, theirs))
+        debug = np.where(twins[0][a] >= 0, mixed(twins[0][a]), debug)
+        reference = np.where(twins[1][b] >= 0, mixed(twins[1][b]), reference)
+    x, y = _unlike_all_others(*same_ids(debug, reference))
     sure = x
     for keys in (_shape_keys, _operator_keys):
         x, y = fill_gaps(*same_ids(keys(npu, a), keys(bench, b)), x, y)
@@ -177,10 +177,10 @@ def _votes(
     above, other_above = _ancestors(npu, a, core), _ancestors(bench, b, other_core)
     size = len(bench)
     keys = []
-    for mine in above:
-        for theirs in other_above:
-            both = (mine > 0) & (theirs > 0)
-            keys.append(mine[both] * size + theirs[both])
+    for debug in above:
+        for reference in other_above:
+            both = (debug > 0) & (reference > 0)
+            keys.append(debug[both] * size + reference[both])
     found, votes = np.unique(np.concatenate([np.empty(0, np.int64), *keys]), return_counts=True)
     return np.stack([found // size, found % size]), votes
 

@@ -141,12 +141,12 @@ def _without_neighbours(pairs: Pairs, flow: Flow, other: Flow, groups: list[Grou
     nodes = nodes[(pairs.partner[nodes] >= 0) & (pairs.evidence[nodes] > 0)]
     nodes = nodes[other.is_leaf[pairs.partner[nodes]]]
     size = len(pairs.partner)
-    own = np.where(pairs.partner >= 0, np.arange(size), -1)  # what both sides call one thing
-    their = pairs.back.copy()
+    debug = np.where(pairs.partner >= 0, np.arange(size), -1)  # what both sides call one thing
+    reference = pairs.back.copy()
     for place, group in enumerate(groups):
-        own[list(group.npu)] = their[list(group.bench)] = size + place
-    around = _around(pairs.npu, flow, own, moving, nodes)
-    other_around = _around(pairs.bench, other, their, moving, pairs.partner[nodes])
+        debug[list(group.npu)] = reference[list(group.bench)] = size + place
+    around = _around(pairs.npu, flow, debug, moving, nodes)
+    other_around = _around(pairs.bench, other, reference, moving, pairs.partner[nodes])
     held = [(x >= 0) & (x == y) for x, y in zip(around, other_around, strict=True)]
     return np.asarray(nodes[~(held[0] | held[1])])
 
@@ -190,13 +190,13 @@ def _match(
     votes: dict[tuple[int, int], int] = Counter()
     for i in np.flatnonzero(flows[0].is_leaf & (pairs.partner >= 0)).tolist():
         j = int(pairs.partner[i])
-        mine, theirs = edges[0].given.get(i, {}), edges[1].given.get(j, {})
+        debug, reference = edges[0].given.get(i, {}), edges[1].given.get(j, {})
         if int(pairs.npu.operator[i]) in commuting:
-            _vote_for_last(pairs, votes, mine, theirs)
+            _vote_for_last(pairs, votes, debug, reference)
         else:
-            for place in mine.keys() & theirs.keys():
-                if mine[place][1] == theirs[place][1]:
-                    _vote(pairs, votes, mine[place][0], theirs[place][0])
+            for place in debug.keys() & reference.keys():
+                if debug[place][1] == reference[place][1]:
+                    _vote(pairs, votes, debug[place][0], reference[place][0])
         free, other_free = (
             _takers(side, one.taken.get(node, ()), partner)
             for side, one, node, partner in (
@@ -229,12 +229,12 @@ def _vote(pairs: Pairs, votes: dict[tuple[int, int], int], i: int, j: int) -> No
 def _vote_for_last(
     pairs: Pairs,
     votes: dict[tuple[int, int], int],
-    mine: dict[int, Edge],
-    theirs: dict[int, Edge],
+    debug: dict[int, Edge],
+    reference: dict[int, Edge],
 ) -> None:
     """Of terms whose order says nothing, the last that has no partner."""
-    makers = {maker for maker, _ in mine.values()}
-    others = {maker for maker, _ in theirs.values()}
+    makers = {maker for maker, _ in debug.values()}
+    others = {maker for maker, _ in reference.values()}
     left = {maker for maker in makers if int(pairs.partner[maker]) not in others}
     right = {maker for maker in others if int(pairs.back[maker]) not in makers}
     if len(makers) == len(others) and len(left) == len(right) == 1:

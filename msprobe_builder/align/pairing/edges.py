@@ -116,13 +116,13 @@ def makers(
     pairs: Pairs, edges: tuple[Edges, Edges], i: int, j: int, kinds: Kinds
 ) -> Iterator[tuple[int, bool]]:
     """For what a pair takes in, who made it here and whether its partner did so there."""
-    mine, theirs = edges[0].given.get(i, {}), edges[1].given.get(j, {})
+    debug, reference = edges[0].given.get(i, {}), edges[1].given.get(j, {})
     if int(pairs.npu.operator[i]) in kinds.commuting:
         return
     # What only moves elements is known by these alone.
     through = kinds.forms if int(pairs.npu.operator[i]) in kinds.moving else None
-    for place in mine.keys() & theirs.keys():
-        maker, its = mine[place][0], theirs[place][0]
+    for place in debug.keys() & reference.keys():
+        maker, its = debug[place][0], reference[place][0]
         if pairs.partner[maker] == its:
             yield maker, True
             continue
@@ -138,11 +138,11 @@ def _comes_from(
     pairs: Pairs, edges: tuple[Edges, Edges], maker: int, its: int, through: frozenset[int] | None
 ) -> bool:
     """Whether what two calls put out may be one tensor before or after calls of one side alone."""
-    mine = behind(edges[0], pairs.npu, pairs.partner, maker, through)
-    theirs = behind(edges[1], pairs.bench, pairs.back, its, through)
-    if mine is None or theirs is None:
+    debug = behind(edges[0], pairs.npu, pairs.partner, maker, through)
+    reference = behind(edges[1], pairs.bench, pairs.back, its, through)
+    if debug is None or reference is None:
         return True
-    return any(int(pairs.partner[node]) in theirs for node in mine)
+    return any(int(pairs.partner[node]) in reference for node in debug)
 
 
 def origins(
@@ -153,13 +153,13 @@ def origins(
     The very calls that put it out if these are alike; else those before them that have a partner,
     or weights. Of all tensors together where terms trade places. Nothing where that is not known.
     """
-    mine, theirs = edges[0].given.get(i, {}), edges[1].given.get(j, {})
+    debug, reference = edges[0].given.get(i, {}), edges[1].given.get(j, {})
     commutes = int(pairs.npu.operator[i]) in kinds.commuting
-    if commutes and len(mine) != len(theirs):
+    if commutes and len(debug) != len(reference):
         return
-    places = mine.keys() & theirs.keys()
-    left, right = ([given[place][0] for place in sorted(given)] for given in (mine, theirs))
-    apart = [([mine[one][0]], [theirs[one][0]]) for one in sorted(places)]
+    places = debug.keys() & reference.keys()
+    left, right = ([given[place][0] for place in sorted(given)] for given in (debug, reference))
+    apart = [([debug[one][0]], [reference[one][0]]) for one in sorted(places)]
     for several in [(left, right)] if commutes else apart:
         if len(several[0]) == 1 and pairs.alike(several[0][0], several[1][0]):
             yield {several[0][0]}, {several[1][0]}

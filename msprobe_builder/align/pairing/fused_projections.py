@@ -28,15 +28,15 @@ def pair_last(pairs: Pairs, a: Int, b: Int) -> list[int]:
     """
     if pairs.known.one_code or pairs.npu.below[0].any():
         return []
-    mine, theirs = _with_matrices(pairs.npu, a), _with_matrices(pairs.bench, b)
-    few, many = sorted((mine, theirs), key=len)
+    debug, reference = _with_matrices(pairs.npu, a), _with_matrices(pairs.bench, b)
+    few, many = sorted((debug, reference), key=len)
     if len(few) != 2 or len(many) < 3:
         return []
-    side, other = (pairs.npu, pairs.bench) if few is mine else (pairs.bench, pairs.npu)
+    side, other = (pairs.npu, pairs.bench) if few is debug else (pairs.bench, pairs.npu)
     sizes, others = side.parameters.numel[few], other.parameters.numel[many]
     if sizes[0] != others[:-1].sum() or sizes[1] != others[-1]:
         return []
-    node, partner = int(mine[-1]), int(theirs[-1])
+    node, partner = int(debug[-1]), int(reference[-1])
     known = pairs.known
     words = known.words.attribute(node) | known.other_words.attribute(partner)
     if words & _ROLES or not pairs.add(node, partner, Evidence.INSIDE, _WEIGHT):

@@ -235,12 +235,12 @@ def _look_alike(pairs: Pairs, a: Int, b: Int) -> bool:
     below, other_below = npu.below[a[is_module]], bench.below[b[is_module]]
     if not np.array_equal(below, other_below):
         return False
-    for mine, theirs in (
+    for debug, reference in (
         (npu.inputs, bench.inputs),
         (npu.outputs, bench.outputs),
         (npu.parameters, bench.parameters),
     ):
-        if not np.array_equal(trust.extent(mine)[a], trust.extent(theirs)[b]):
+        if not np.array_equal(trust.extent(debug)[a], trust.extent(reference)[b]):
             return False
     return not trust.equal or disagreeing(npu.outputs, bench.outputs, a, b) == 0
 

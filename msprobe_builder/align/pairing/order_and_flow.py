@@ -37,7 +37,7 @@ _LEAST = 0.6  # probability of a pair that is made
 _MAKER, _TAKER = 2.0, 1.5  # weights of neighbours that are pairs for sure
 _ELSEWHERE = 2.0  # times as much weighs that neighbours belong to others
 _DEEPER, _SHALLOW = 12.0, 0.06  # weight of standing deeper in one network, and what is no matter
-_TURNED = 0.2  # a sum takes its terms in any order
+_CROSSED = 0.2  # a sum takes its terms in any order
 _MOVED = 4.5  # weight of calls that only move what is put out by a pair
 _NAMED = 0.7  # weight of what the names of the modules around say
 _KNOWN = 0.5  # least share of calls of which it is known who makes what they take in
@@ -108,10 +108,10 @@ def pair_moving(pairs: Pairs, flow: Flow, other: Flow) -> None:
     Of several such calls, as of one tensor that is cut, their order tells.
     """
     moving = pairs.known.moving
-    mine = _moved(pairs.npu, flow, moving, pairs.partner, pairs.partner)
-    theirs = _moved(pairs.bench, other, moving, np.arange(len(pairs.bench)), pairs.back)
-    for key, nodes in mine.items():
-        others = theirs.get(key, [])
+    debug = _moved(pairs.npu, flow, moving, pairs.partner, pairs.partner)
+    reference = _moved(pairs.bench, other, moving, np.arange(len(pairs.bench)), pairs.back)
+    for key, nodes in debug.items():
+        others = reference.get(key, [])
         if len(nodes) != len(others):
             continue
         for node, partner in zip(nodes, others, strict=True):
@@ -211,12 +211,12 @@ def _alike(pairs: Pairs, a: Int, b: Int) -> Float:
     # A product may take a bias with it; a sum of two others takes in no bias.
     other_inputs = np.where(multiply | ~np.bool_(trust.same_sizes), -0.3, -2.0)
     result = np.zeros((len(a), len(b)))
-    for mine, theirs, same, rank, otherwise in (
+    for debug, reference, same, rank, otherwise in (
         (npu.outputs, bench.outputs, 1.5, 0.5, -6.0 if trust.same_sizes else -1.0),
         (npu.inputs, bench.inputs, 0.8, 0.3, other_inputs),
     ):
-        equal = trust.extent(mine)[a][:, None] == trust.extent(theirs)[b]
-        numel = mine.numel[a][:, None] == theirs.numel[b]
+        equal = trust.extent(debug)[a][:, None] == trust.extent(reference)[b]
+        numel = debug.numel[a][:, None] == reference.numel[b]
         result += np.where(equal, same, np.where(numel, rank, otherwise))
     result += 0.4 * (npu.arguments[a][:, None] == bench.arguments[b])
     site, other_site = pairs.known.site[a][:, None], pairs.known.other_site[b]
@@ -254,8 +254,8 @@ def told_by_neighbours(
         return np.asarray(told[makers[place][:, None], other_makers[other]])
 
     result = both(0, 0) + both(1, 1)
-    turned = both(0, 1) + both(1, 0) - _TURNED
-    result = _MAKER * np.where(is_sum[:, None], np.maximum(result, turned), result)
+    crossed = both(0, 1) + both(1, 0) - _CROSSED
+    result = _MAKER * np.where(is_sum[:, None], np.maximum(result, crossed), result)
     given = np.zeros((len(likely) + 1, likely.shape[1] + 1))
     for own, other in zip(makers, other_makers, strict=True):
         rows, columns = np.flatnonzero(own >= 0), np.flatnonzero(other >= 0)

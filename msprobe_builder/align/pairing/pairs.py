@@ -52,8 +52,8 @@ class Pairs:
             not self.asked[i]
             and int(npu.operator[i]) == int(bench.operator[j])
             and all(
-                bool(extent(mine)[i] == extent(theirs)[j])
-                for mine, theirs in (
+                bool(extent(debug)[i] == extent(reference)[j])
+                for debug, reference in (
                     (npu.outputs, bench.outputs),
                     (npu.parameters, bench.parameters),
                     (npu.inputs, bench.inputs),

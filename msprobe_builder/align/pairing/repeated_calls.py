@@ -36,8 +36,8 @@ def order_tells(pairs: Pairs, a: Int, b: Int) -> bool:
         return True
     if not pairs.known.same_code:
         return False
-    mine, theirs = _keys(pairs.npu, pairs, a), _keys(pairs.bench, pairs, b)
-    common, _ = align(*same_ids(mine, theirs))
+    debug, reference = _keys(pairs.npu, pairs, a), _keys(pairs.bench, pairs, b)
+    common, _ = align(*same_ids(debug, reference))
     return len(common) >= _SAME_CODE * max(len(a), len(b))
 
 
@@ -47,9 +47,12 @@ def same_code(pairs: Pairs, core: Int, other_core: Int) -> bool:
     A list of modules looks alike in any two models; where one author makes a module of what the
     other one writes out, order tells nothing anywhere. Modules that only pass through do not count.
     """
-    mine, theirs = _hierarchy(pairs.npu, pairs, core), _hierarchy(pairs.bench, pairs, other_core)
-    common, _ = align(*same_ids(mine, theirs))
-    return len(common) >= _SAME_CODE * min(len(mine), len(theirs))
+    debug, reference = (
+        _hierarchy(pairs.npu, pairs, core),
+        _hierarchy(pairs.bench, pairs, other_core),
+    )
+    common, _ = align(*same_ids(debug, reference))
+    return len(common) >= _SAME_CODE * min(len(debug), len(reference))
 
 
 def one_code(pairs: Pairs) -> bool:
@@ -111,17 +114,17 @@ def exchangeable(
     ``loops`` tells the same of modules around two items, which are in no loop then. ``said`` is
     what words say of each row and column.
     """
-    own = score[rows, columns]
+    chosen = score[rows, columns]
     exchanged = score[np.ix_(rows, columns)]
-    swaps = exchanged + exchanged.T > own[:, None] + own - 2 * _LIKELY
+    swaps = exchanged + exchanged.T > chosen[:, None] + chosen - 2 * _LIKELY
     np.fill_diagonal(swaps, False)
     free_rows = np.setdiff1d(np.arange(score.shape[0]), rows)
     free_columns = np.setdiff1d(np.arange(score.shape[1]), columns)
-    by_row = own[:, None] - _LIKELY < score[np.ix_(free_rows, columns)].T
-    by_column = score[np.ix_(rows, free_columns)] > own[:, None] - _LIKELY
-    mine, theirs = named[0][np.ix_(rows, rows)], named[1][np.ix_(columns, columns)]
+    by_row = chosen[:, None] - _LIKELY < score[np.ix_(free_rows, columns)].T
+    by_column = score[np.ix_(rows, free_columns)] > chosen[:, None] - _LIKELY
+    named_rows, named_columns = named[0][np.ix_(rows, rows)], named[1][np.ix_(columns, columns)]
     # A side that counts all of its modules gives an order.
-    without_order = (mine | theirs) & (named[0].any() and named[1].any())
+    without_order = (named_rows | named_columns) & (named[0].any() and named[1].any())
     of_others = loops[0][np.ix_(rows, rows)] | loops[1][np.ix_(columns, columns)]
     swaps &= ~fast[:, None] | without_order
     by_row &= ~fast[:, None] | named[0][np.ix_(rows, free_rows)]

@@ -142,11 +142,11 @@ def _take_back_other_sizes(pairs: Pairs) -> None:
 
 def _holds_another(pairs: Pairs, nodes: Int) -> Bool:
     """Where the largest or smallest elements that pairs put out differ, and are no mask's."""
-    mine = pairs.npu.outputs.values[1:, nodes]
-    theirs = pairs.bench.outputs.values[1:, pairs.partner[nodes]]
-    largest = np.maximum(np.abs(mine), np.abs(theirs)).max(axis=0)  # NaN where not recorded
+    debug = pairs.npu.outputs.values[1:, nodes]
+    reference = pairs.bench.outputs.values[1:, pairs.partner[nodes]]
+    largest = np.maximum(np.abs(debug), np.abs(reference)).max(axis=0)  # NaN where not recorded
     with np.errstate(invalid="ignore"):
-        differs = (np.abs(mine - theirs) > _OTHER * largest).any(axis=0)
+        differs = (np.abs(debug - reference) > _OTHER * largest).any(axis=0)
     return np.asarray(differs & (largest < _MASKED))
 
 
@@ -209,25 +209,25 @@ def _results(side: Traits, modules: Int, forms: Int) -> Results:
     return Results(modules, calls, makes)
 
 
-def _other_result(mine: Results, theirs: Results, partner: Int, other: Traits) -> Bool:
+def _other_result(debug: Results, reference: Results, partner: Int, other: Traits) -> Bool:
     """Where the partners of what makes the results stand outside, and put out something else.
 
     A partner inside that is not what makes the result may be a part of a group: a convolution
     beside one that adds its bias in a call of its own.
     """
-    makes = mine.makes & (partner[mine.calls] >= 0)
-    found = np.where(makes, partner[mine.calls], 0)[:, :, None]
-    wanted = np.where(theirs.makes, theirs.calls, 0)[:, None, :]
-    both = makes[:, :, None] & theirs.makes[:, None, :]
-    modules = theirs.modules[:, None, None]
+    makes = debug.makes & (partner[debug.calls] >= 0)
+    found = np.where(makes, partner[debug.calls], 0)[:, :, None]
+    wanted = np.where(reference.makes, reference.calls, 0)[:, None, :]
+    both = makes[:, :, None] & reference.makes[:, None, :]
+    modules = reference.modules[:, None, None]
     same = (modules <= found) & (found <= other.outline.tree.subtree_end[modules])
     # A sum along the layers is near to the one before it: what is handed on is the very same.
     same = same | (levels(other.outputs, other.outputs, found, wanted) == 2)
     torn = both.any(axis=(1, 2)) & ~(both & same).any(axis=(1, 2))
-    return np.asarray(torn | _more_is_done(makes, found[:, :, 0], theirs, other))
+    return np.asarray(torn | _more_is_done(makes, found[:, :, 0], reference, other))
 
 
-def _more_is_done(makes: Bool, found: Int, theirs: Results, other: Traits) -> Bool:
+def _more_is_done(makes: Bool, found: Int, reference: Results, other: Traits) -> Bool:
     """Where nothing recorded makes the other result, and it is not what the partners put out.
 
     Without calls in the dump an addition at the end is not seen; that it was made is, if tensors
@@ -235,11 +235,11 @@ def _more_is_done(makes: Bool, found: Int, theirs: Results, other: Traits) -> Bo
     """
     given, put_out = (one.values[0, other.forward] for one in (other.inputs, other.outputs))
     if other.below[0].any() or np.isin(given, put_out).mean() < _TOLD:
-        return np.zeros(len(theirs.modules), dtype=bool)
-    holding = (theirs.calls >= 0).any(axis=1)
-    known = ~np.isnan(other.outputs.values[0, theirs.modules]) & ~theirs.makes.any(axis=1)
+        return np.zeros(len(reference.modules), dtype=bool)
+    holding = (reference.calls >= 0).any(axis=1)
+    known = ~np.isnan(other.outputs.values[0, reference.modules]) & ~reference.makes.any(axis=1)
     known &= makes.any(axis=1) & holding
-    same = levels(other.outputs, other.outputs, found, theirs.modules[:, None]) > 0
+    same = levels(other.outputs, other.outputs, found, reference.modules[:, None]) > 0
     return np.asarray(known & ~(makes & same).any(axis=1))
 
 

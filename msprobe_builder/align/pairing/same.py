@@ -64,9 +64,13 @@ def give_way_to_hosts(pairs: Pairs, npu: Traits, bench: Traits) -> None:
     for i, j in zip(nodes.tolist(), pairs.partner[nodes].tolist(), strict=True):
         host, other_host = int(npu.outline.host[i]), int(bench.outline.host[j])
         for one, other in ((host, j), (i, other_host)):
-            own, their = np.array([one]), np.array([other])
+            debug, reference = np.array([one]), np.array([other])
             free = min(one, other) > 0 and (one == i or pairs.partner[one] < 0)
-            if free and (other == j or pairs.back[other] < 0) and _agree(npu, bench, own, their):
+            if (
+                free
+                and (other == j or pairs.back[other] < 0)
+                and _agree(npu, bench, debug, reference)
+            ):
                 pairs.take_back(i)
                 pairs.add(one, other, Evidence.INSIDE, _WEIGHT)
                 break

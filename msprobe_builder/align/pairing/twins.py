@@ -135,8 +135,8 @@ def _asked_for(
     pairs: Pairs, edges: Both, kinds: Kinds, i: int, j: int
 ) -> Iterator[tuple[int, int]]:
     """What two calls come from, where that is alike and no pair."""
-    for mine, theirs in origins(pairs, edges, i, j, kinds):
-        left, right = _others(pairs, mine, theirs)
+    for debug, reference in origins(pairs, edges, i, j, kinds):
+        left, right = _others(pairs, debug, reference)
         alike = [(one, other) for one in left for other in right if pairs.alike(one, other)]
         if len(alike) == 1:
             yield alike[0]
@@ -147,20 +147,20 @@ def _is_open(pairs: Pairs, i: int, j: int) -> bool:
     return bool(pairs.partner[i] == j or (pairs.partner[i] < 0 and pairs.back[j] < 0))
 
 
-def _others(pairs: Pairs, mine: set[int], theirs: set[int]) -> tuple[set[int], set[int]]:
+def _others(pairs: Pairs, debug: set[int], reference: set[int]) -> tuple[set[int], set[int]]:
     """Those of each side whose partners are not among the others."""
     return (
-        {one for one in mine if int(pairs.partner[one]) not in theirs},
-        {one for one in theirs if int(pairs.back[one]) not in mine},
+        {one for one in debug if int(pairs.partner[one]) not in reference},
+        {one for one in reference if int(pairs.back[one]) not in debug},
     )
 
 
 def _other_takers(pairs: Pairs, edges: Both, i: int, j: int) -> Iterator[tuple[int, int]]:
     """A call that is given at one place what ``i`` is given there, by the partner of its maker."""
-    operator, theirs = int(pairs.npu.operator[i]), edges[1].given.get(j, {})
+    operator, reference = int(pairs.npu.operator[i]), edges[1].given.get(j, {})
     for place, (maker, _) in edges[0].given[i].items():
         known = int(pairs.partner[maker])
-        if known < 0 or place not in theirs or theirs[place][0] == known:
+        if known < 0 or place not in reference or reference[place][0] == known:
             continue
         others = [
             node
@@ -279,9 +279,9 @@ def _agreeing(pairs: Pairs, edges: Both, kinds: Kinds, nodes: set[int]) -> int:
         j = int(pairs.partner[i])
         if j < 0:
             continue
-        for mine, theirs in origins(pairs, edges, i, j, kinds):
-            left, right = _others(pairs, mine, theirs)
-            result += len(mine) - len(left) - min(len(left), len(right))
+        for debug, reference in origins(pairs, edges, i, j, kinds):
+            left, right = _others(pairs, debug, reference)
+            result += len(debug) - len(left) - min(len(left), len(right))
     return result
 
 

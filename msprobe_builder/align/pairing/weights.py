@@ -51,11 +51,11 @@ def both_kinds(own: tuple[Int, Int], held: tuple[Int, Int]) -> list[Int]:
 def _twins(
     npu: Traits, bench: Traits, known: Known, weights: Callable[[Traits], tuple[Int, Keys]]
 ) -> tuple[Int, Int]:
-    mine = _stems_by_key(*weights(npu), known.stem)
-    theirs = _stems_by_key(*weights(bench), known.other_stem)
-    both = [key for key, stem in mine.items() if stem >= 0 and theirs.get(key, -1) >= 0]
-    number = {mine[key]: place for place, key in enumerate(both)}
-    other_number = {theirs[key]: place for place, key in enumerate(both)}
+    debug = _stems_by_key(*weights(npu), known.stem)
+    reference = _stems_by_key(*weights(bench), known.other_stem)
+    both = [key for key, stem in debug.items() if stem >= 0 and reference.get(key, -1) >= 0]
+    number = {debug[key]: place for place, key in enumerate(both)}
+    other_number = {reference[key]: place for place, key in enumerate(both)}
     return _numbers(npu, known.stem, number), _numbers(bench, known.other_stem, other_number)
 
 

@@ -68,14 +68,14 @@ def pair_wrappers(pairs: Pairs, core: Int, other_core: Int) -> None:
         other = int(pairs.partner[node])
         other_chain = _around(bench, other_core, other)
         if names_tell and bool(chain) != bool(other_chain):
-            mine, theirs = _by_names(pairs, [node, *chain], [other, *other_chain])
-            if (mine, theirs) != (node, other) and pairs.take_back(node):
-                pairs.add(mine, theirs, Evidence.WRAPPER, 2.0)
+            debug, reference = _by_names(pairs, [node, *chain], [other, *other_chain])
+            if (debug, reference) != (node, other) and pairs.take_back(node):
+                pairs.add(debug, reference, Evidence.WRAPPER, 2.0)
                 continue
         if len(chain) != len(other_chain):
             chain, other_chain = _of_one_shape(npu, bench, chain, other_chain)
-        for mine, theirs in zip(chain, other_chain, strict=True):
-            pairs.add(mine, theirs, Evidence.WRAPPER, 2.0)
+        for debug, reference in zip(chain, other_chain, strict=True):
+            pairs.add(debug, reference, Evidence.WRAPPER, 2.0)
 
 
 def _around(side: Traits, core: Int, node: int) -> list[int]:

@@ -59,7 +59,7 @@ def _weight_cut(ranks: RankTables, row: int, class_name: str) -> Cut | None:
 
 
 def _token_cut(ranks: RankTables, row: int, kind: Kind) -> Cut | None:
-    """Tokens come first in what modules exchange; a call may have turned them elsewhere."""
+    """Tokens come first in what modules exchange; a call may have put them in another dimension."""
     uneven = ranks.uneven_dimension(row)
     if uneven is not None:
         return Cut(uneven)

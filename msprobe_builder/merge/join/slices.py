@@ -31,6 +31,7 @@ from msprobe_builder.merge.ranks.part import StageGraph
 from msprobe_builder.merge.values.agreement import distances, tolerances
 from msprobe_builder.merge.values.blocks import Orders
 from msprobe_builder.merge.values.combine import Combined, combine, combined_shards
+from msprobe_builder.merge.values.not_finite import not_finite_in_slices
 
 Key = tuple[int, int, int]  # node of the common tree, section, name
 _NO_ORDER = fact("unmerged.order")
@@ -256,6 +257,7 @@ def _combined(
             shares=said[0].shares | result.provenance.shares,
             factors=dict(ChainMap(*(one.factors for one in [result.provenance, *said]))),
             singles=_singles(tables, states),
+            not_finite=not_finite_in_slices(result.provenance, said, firsts),
         ),
         ranks,
         (*(d for p in parts for d in p.drifted), *drifted),

@@ -48,8 +48,8 @@ class ParallelLayout:
 
         For layouts without ``cp`` and ``ep``, which share out tokens as well.
         """
-        turned = {"dp": "cp", "cp": "dp"}
-        order = tuple(turned.get(name, name) for name in self.order)
+        exchanged = {"dp": "cp", "cp": "dp"}
+        order = tuple(exchanged.get(name, name) for name in self.order)
         return replace(self, cp=self.dp, order=order, cuts_batch=True)
 
     @property

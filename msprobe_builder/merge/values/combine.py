@@ -29,6 +29,7 @@ from msprobe_builder.merge.values.agreement import (
 )
 from msprobe_builder.merge.values.blocks import Orders, told_of_orders
 from msprobe_builder.merge.values.data import assemblies, checksums, is_one_file
+from msprobe_builder.merge.values.not_finite import not_finite
 
 NO_ORDERS: Mapping[int, Orders] = MappingProxyType({})
 _DEPENDS = fact("unmerged.depends")
@@ -174,6 +175,7 @@ def combine(
                 if first.section[row] in _WEIGHTS
             },
             factors=_factors(tables, texts, ranks),
+            not_finite=not_finite(tables, table, ranks),
         ),
         different,
     )

@@ -29,8 +29,8 @@ from msprobe_builder.merge.ranks.placements import (
     with_local_shapes,
 )
 from msprobe_builder.merge.values.combine import combine
+from msprobe_builder.merge.values.common_rows import common_rows
 from msprobe_builder.merge.values.data import files_of
-from msprobe_builder.merge.values.rows_alike import common_rows
 
 _LARGEST, _SMALLEST = 0, 1
 

@@ -25,9 +25,9 @@ from msprobe_builder.merge.ranks.part import StageGraph
 from msprobe_builder.merge.ranks.placements import with_local_shapes
 from msprobe_builder.merge.values.blocks import find_blocks
 from msprobe_builder.merge.values.combine import combine
+from msprobe_builder.merge.values.common_rows import common_rows
 from msprobe_builder.merge.values.data import files_of
 from msprobe_builder.merge.values.numbers import numbers_of, shares_of_norms
-from msprobe_builder.merge.values.rows_alike import common_rows
 from msprobe_builder.merge.values.sharded import Held, join_parts, parts_of_replicas
 
 

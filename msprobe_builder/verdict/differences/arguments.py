@@ -75,11 +75,11 @@ def differing_arguments(
     is_alone[bench.node[alone]] = True
     one_sided = is_alone[partner]
     one_sided[table.node[rows[~both]]] = True
-    tensors, their_tensors = (
+    tensors, bench_tensors = (
         np.bincount(one.node[one.is_tensor & (one.section == Section.INPUT)], minlength=size)
         for one, size in ((table, len(partner)), (bench, len(other_calls.stem)))
     )
-    one_sided |= tensors != their_tensors[partner]
+    one_sided |= tensors != bench_tensors[partner]
     asked = np.flatnonzero(one_sided & (partner >= 0) & calls.are(lambda one: bool(one.acts)))
     result = _left_out(asked, (calls, table), (other_calls, bench), partner, texts)
     result |= _other_dimensions((calls, table), bench, partner, texts)
@@ -169,15 +169,15 @@ def _left_out(
     others = _given(partner[nodes], *bench, texts)
     result: dict[int, list[Argument]] = {}
     for node in nodes.tolist():
-        operator, own = given.get(node, _NONE)
-        other_operator, theirs = others.get(int(partner[node]), _NONE)
+        operator, debug = given.get(node, _NONE)
+        other_operator, reference = others.get(int(partner[node]), _NONE)
         if operator != other_operator:
             continue
         found, sides = [], set()
         for name in operator.acts:
             place, default = operator.arguments[name][:2]
             assert default is not None  # as a test of the table says
-            left, right = (one.get(name, one.get(str(place))) for one in (own, theirs))
+            left, right = (one.get(name, one.get(str(place))) for one in (debug, reference))
             if left == right or (_NO_TEXT in (left, right) and default != "None"):
                 continue
             left, right = ("a tensor" if one == _NO_TEXT else one for one in (left, right))
@@ -202,11 +202,11 @@ def _joined_otherwise(
     """Calls that join tensors of the same shapes in another order, as the shapes tell."""
     calls, table = npu
     nodes = calls.is_forward_call & calls.are(questions.joins) & (partner >= 0)
-    theirs = np.zeros(len(bench[0].stem), dtype=bool)
-    theirs[partner[nodes]] = True
-    own, others = _shapes(table, nodes), _shapes(bench[1], theirs)
+    reference = np.zeros(len(bench[0].stem), dtype=bool)
+    reference[partner[nodes]] = True
+    debug, others = _shapes(table, nodes), _shapes(bench[1], reference)
     result = {}
-    for node, shapes in own.items():
+    for node, shapes in debug.items():
         other = others.get(int(partner[node]), [])
         if shapes != other and sorted(shapes) == sorted(other):
             left, right = (", ".join(texts.values[one] for one in two) for two in (shapes, other))
@@ -232,10 +232,13 @@ def _other_dimensions(
     """
     calls, table = npu
     nodes = calls.is_api & calls.are(lambda one: one.kind is Kind.REDUCTION) & (partner >= 0)
-    own, theirs = _lists(table, np.flatnonzero(nodes), texts), _lists(bench, partner[nodes], texts)
+    debug, reference = (
+        _lists(table, np.flatnonzero(nodes), texts),
+        _lists(bench, partner[nodes], texts),
+    )
     result = {}
-    for (node, name), left in own.items():
-        right = theirs.get((int(partner[node]), name), left)
+    for (node, name), left in debug.items():
+        right = reference.get((int(partner[node]), name), left)
         if len(left) != len(right):
             result[node] = [Argument(name, ", ".join(left), ", ".join(right))]
     return result

@@ -33,18 +33,22 @@ def traded_calls(
     takes = npu.calls.are(questions.any_of(questions.slices, questions.turns))
     nodes = [node for node in arguments if takes[node]]
     asked = {npu.calls.stems[int(npu.calls.stem[node])] for node in nodes}
-    own, other = (_by_tensor(part, asked) for part in (npu, bench))
+    debug, reference = (_by_tensor(part, asked) for part in (npu, bench))
     same: dict[tuple[_Key, _Key], bool] = {}
     found = []
     for node in nodes:
         there = int(partner[node])
-        key, their_key = _key(npu, node), _key(bench, there)
-        mine, theirs = own[key], other[their_key]
-        if node not in mine or there not in theirs or mine[node].turn == theirs[there].turn:
+        key, other_key = _key(npu, node), _key(bench, there)
+        taken, other_taken = debug[key], reference[other_key]
+        if (
+            node not in taken
+            or there not in other_taken
+            or taken[node].turn == other_taken[there].turn
+        ):
             continue  # a call of another name, or paired in turn
-        if (key, their_key) not in same:
-            same[key, their_key] = _arguments(mine) == _arguments(theirs)
-        if same[key, their_key]:
+        if (key, other_key) not in same:
+            same[key, other_key] = _arguments(taken) == _arguments(other_taken)
+        if same[key, other_key]:
             found.append(node)
     return found
 

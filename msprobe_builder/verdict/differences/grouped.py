@@ -40,15 +40,15 @@ def grouped_of(npu: Calls, bench: Calls, results: GroupResults | None) -> Groupe
     arrange them alike.
     """
     groups = () if results is None else results.groups
-    own, other = (np.full(len(side.stem), -1, dtype=np.int64) for side in (npu, bench))
+    of_debug, of_reference = (np.full(len(side.stem), -1, dtype=np.int64) for side in (npu, bench))
     if results is not None:
-        hands_on, theirs_hand_on = carries(npu), carries(bench)
+        hands_on, other_hands_on = carries(npu), carries(bench)
         for number in np.unique(results.owner).tolist():
-            mine, theirs = list(groups[number].npu), list(groups[number].bench)
-            is_moved = hands_on[mine].all() and theirs_hand_on[theirs].all()
-            if not is_moved or _operators(npu, mine) == _operators(bench, theirs):
-                own[mine], other[theirs] = number, number
-    return Grouped(groups, own, other)
+            debug, reference = list(groups[number].npu), list(groups[number].bench)
+            is_moved = hands_on[debug].all() and other_hands_on[reference].all()
+            if not is_moved or _operators(npu, debug) == _operators(bench, reference):
+                of_debug[debug], of_reference[reference] = number, number
+    return Grouped(groups, of_debug, of_reference)
 
 
 def _operators(calls: Calls, nodes: list[int]) -> list[str]:

@@ -101,10 +101,10 @@ def _skips_calls(part: Part, other: Part) -> bool:
     calls = part.calls
     known = calls.is_forward_call & (part.tree.record >= 0)  # else the hierarchy alone has it
     if not calls.is_api.any():
-        own, theirs = (_layers(one) for one in (part, other))
+        layers, other_layers = (_layers(one) for one in (part, other))
         return any(
-            bool(min(numbers) or theirs.get(name, set()) & set(range(max(numbers))) - numbers)
-            for name, numbers in own.items()
+            bool(min(numbers) or other_layers.get(name, set()) & set(range(max(numbers))) - numbers)
+            for name, numbers in layers.items()
         )
     most = np.zeros(len(calls.stems), dtype=np.int64)
     np.maximum.at(most, calls.stem[calls.is_api], calls.call[calls.is_api] + 1)

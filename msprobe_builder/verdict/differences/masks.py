@@ -63,9 +63,9 @@ def sizes_of_terms(
     table = npu.table
     result = np.full(len(table), np.nan)
     extreme = np.abs(table.statistics[:2]).max(axis=0)
-    theirs = np.append(np.abs(bench.statistics[:2]).max(axis=0), np.nan)[bench_of]
+    reference = np.append(np.abs(bench.statistics[:2]).max(axis=0), np.nan)[bench_of]
     back = npu.calls.direction == Direction.BACKWARD
-    for row in np.flatnonzero((theirs == 0) & (extreme > 0)).tolist():
+    for row in np.flatnonzero((reference == 0) & (extreme > 0)).tolist():
         node, made_by = int(table.node[row]), int(producer[row])
         if made_by >= 0:
             result[row] = result[made_by]

@@ -45,7 +45,7 @@ class Family(IntEnum):
 
 
 # What errors do by the words of the table; the first that fits.
-_BY_CONDITION = {"sums": Family.SUM, "products": Family.PRODUCT, "reach": Family.CURVE}
+_FAMILY = {"sums": Family.SUM, "products": Family.PRODUCT, "reach": Family.CURVE}
 _SELECTING = {Kind.SLICE, Kind.PICK, Kind.LOOKUP, Kind.FILTER, Kind.MASK}
 
 
@@ -73,7 +73,7 @@ def _conduct(operator: Operator, *, draws: bool) -> Family:
         return Family.RANDOM
     if operator.kind is Kind.EMPTY:
         return Family.UNINITIALISED
-    for word, family in _BY_CONDITION.items():
+    for word, family in _FAMILY.items():
         if word in operator.condition:
             return family
     return Family.SELECTION if operator.kind in _SELECTING else Family.PLAIN

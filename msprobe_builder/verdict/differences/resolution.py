@@ -46,8 +46,10 @@ def rounded_before(
     whole = discrete_types(texts)
     unit = np.where(table.is_tensor & ~whole[table.dtype_id], epsilons(table.dtype_id, texts), 0.0)
     paired = np.flatnonzero(bench_of >= 0)
-    theirs = bench.dtype_id[bench_of[paired]]
-    unit[paired] = np.fmax(unit[paired], np.where(whole[theirs], 0.0, epsilons(theirs, texts)))
+    reference = bench.dtype_id[bench_of[paired]]
+    unit[paired] = np.fmax(
+        unit[paired], np.where(whole[reference], 0.0, epsilons(reference, texts))
+    )
     if not other_types and len(bench):
         used = np.where(
             bench.is_tensor & ~whole[bench.dtype_id], epsilons(bench.dtype_id, texts), 0

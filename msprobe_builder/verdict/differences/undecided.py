@@ -56,8 +56,8 @@ def of_one_origin(
 
     chosen = []
     for node, other in found:
-        own, theirs = maker(0, node), maker(1, other)
-        if min(own, theirs) < 0 or partner[own] == theirs or (own, theirs) in likely:
+        debug, reference = maker(0, node), maker(1, other)
+        if min(debug, reference) < 0 or partner[debug] == reference or (debug, reference) in likely:
             chosen.append((node, other))
     return np.array(chosen, dtype=np.int64).reshape(-1, 2).T
 
@@ -127,20 +127,20 @@ def _is_given_alike(parts: tuple[Part, Part], node: int, other: int, unit: float
         or (parts[0].table.shape_id[rows] != parts[1].table.shape_id[there]).any()
     ):
         return False
-    own, theirs = parts[0].table.statistics[3, rows], parts[1].table.statistics[3, there]
-    return bool((np.abs(own - theirs) <= unit * theirs).all())
+    debug, reference = parts[0].table.statistics[3, rows], parts[1].table.statistics[3, there]
+    return bool((np.abs(debug - reference) <= unit * reference).all())
 
 
 def rows_of(pairs: Int, npu: Part, bench: Part) -> tuple[Int, Int]:
     """The rows of such calls that bear the same name within their call."""
-    own, theirs = [], []
+    debug, reference = [], []
     for node, other in pairs.T.tolist():
         there = {int(bench.table.name_id[row]): row for row in _rows(bench, other)}
         for row in _rows(npu, node):
             if (found := there.get(int(npu.table.name_id[row]))) is not None:
-                own.append(row)
-                theirs.append(found)
-    return np.array(own, dtype=np.int64), np.array(theirs, dtype=np.int64)
+                debug.append(row)
+                reference.append(found)
+    return np.array(debug, dtype=np.int64), np.array(reference, dtype=np.int64)
 
 
 def _rows(part: Part, node: int) -> list[int]:

@@ -40,13 +40,13 @@ def errors_of_weights(
     result = np.zeros(len(npu))
     rows = np.flatnonzero((npu.section == Section.PARAMETERS) & npu.is_tensor & (bench_of >= 0))
     others = bench_of[rows]
-    own, theirs = epsilons(npu.dtype_id[rows], texts), epsilons(bench.dtype_id[others], texts)
-    unit = np.maximum(own, theirs)
+    debug, reference = epsilons(npu.dtype_id[rows], texts), epsilons(bench.dtype_id[others], texts)
+    unit = np.maximum(debug, reference)
     root = np.sqrt(np.fmax(bench.numel[others], 1.0))
     with np.errstate(all="ignore"):
         moved = np.abs(npu.statistics[_NORM, rows] / bench.statistics[_NORM, others] - 1.0)
     # Both sides may write the same type, and then both were rounded alike.
-    judged = np.isfinite(moved) & (own != theirs) & (npu.numel[rows] == bench.numel[others])
+    judged = np.isfinite(moved) & (debug != reference) & (npu.numel[rows] == bench.numel[others])
     kind = npu.requires_grad[rows] * 2 + is_line[rows]
     for one in np.unique(kind[judged]).tolist():
         of_kind = judged & (kind == one)
@@ -58,6 +58,6 @@ def errors_of_weights(
         same = npu.shape_id == npu.shape_id[row]
         same &= (npu.statistics == npu.statistics[:, [row]]).all(axis=0) & (bench_of >= 0)
         alike = np.flatnonzero(same)
-        own, there = bench.statistics[:, bench_of[[row]]], bench.statistics[:, bench_of[alike]]
-        result[alike[(there == own).all(axis=0)]] = error
+        debug, there = bench.statistics[:, bench_of[[row]]], bench.statistics[:, bench_of[alike]]
+        result[alike[(there == debug).all(axis=0)]] = error
     return result

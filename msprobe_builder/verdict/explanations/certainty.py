@@ -134,7 +134,7 @@ def is_within(flow: Flow, finding: Finding, half: float) -> bool:
 
 
 def _keeps_lengths(flow: Flow, finding: Finding) -> bool:
-    """Whether rounding may have turned rows that a call brings to the length of one.
+    """Whether rounding may have rotated rows that a call brings to the length of one.
 
     It turns a row that is next to nothing anywhere, and what it is given does not show that some
     are: its largest rows do. All keep their length, so that the norm agrees; but a row of which
@@ -147,10 +147,10 @@ def _keeps_lengths(flow: Flow, finding: Finding) -> bool:
         node
     ]:
         return False
-    own, theirs = table.statistics[3, row], flow.bench.table.statistics[3, flow.bench_of[row]]
+    debug, reference = table.statistics[3, row], flow.bench.table.statistics[3, flow.bench_of[row]]
     is_rounded = bool((flow.error[inputs_of(table, node)] > 0).any())
-    unit = 2 * SUSPICIOUS * flow.floor[row] * theirs**2
-    off = own**2 - theirs**2
+    unit = 2 * SUSPICIOUS * flow.floor[row] * reference**2
+    off = debug**2 - reference**2
     rows = np.round(off) if unit < _ROW else 0.0
     return is_rounded and bool(abs(off - rows) <= unit)
 
@@ -192,20 +192,20 @@ def _left_its_namesake(flow: Flow, node: int) -> bool:
     other = int(flow.partner[node])
     if other < 0:
         return False
-    own, theirs = flow.npu.tree.parsed[node], flow.bench.tree.parsed[other]
-    if own == theirs or own.kind is not Kind.API or own.stem != theirs.stem:
+    debug, reference = flow.npu.tree.parsed[node], flow.bench.tree.parsed[other]
+    if debug == reference or debug.kind is not Kind.API or debug.stem != reference.stem:
         return False
-    there = flow.bench.tree.parsed.index(own) if own in flow.bench.tree.parsed else -1
-    here = flow.npu.tree.parsed.index(theirs) if theirs in flow.npu.tree.parsed else -1
+    there = flow.bench.tree.parsed.index(debug) if debug in flow.bench.tree.parsed else -1
+    here = flow.npu.tree.parsed.index(reference) if reference in flow.npu.tree.parsed else -1
     is_left = there >= 0 and here >= 0
     return is_left and bool(flow.bench_unmatched[there]) and bool(flow.unmatched[here])
 
 
-def _is_about(own: Float, theirs: Float, unit: float) -> bool:
+def _is_about(debug: Float, reference: Float, unit: float) -> bool:
     """Whether maximum, minimum and norm are the same but for rounding."""
-    size = float(np.abs(theirs[:2]).max())
-    off = np.abs(own - theirs)[[0, 1, 3]]
-    return bool((off <= unit * np.array([size, size, theirs[3]])).all())
+    size = float(np.abs(reference[:2]).max())
+    off = np.abs(debug - reference)[[0, 1, 3]]
+    return bool((off <= unit * np.array([size, size, reference[3]])).all())
 
 
 def counts_over_own_parameters(flow: Flow, row: int) -> bool:

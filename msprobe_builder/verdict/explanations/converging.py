@@ -46,10 +46,11 @@ def meets_again(flow: Flow, finding: Finding) -> bool:
         return False
     before = _that_are_off(flow, node)
     alone = (flow.unmatched | (flow.grouped.npu >= 0))[[*between, *before]].any()
-    own = bool(alone) or _is_other_name(flow, before)
-    if not own and finding.side:  # a step that is left out: no gate hides what cancels in a ratio
+    debug_has_more = bool(alone) or _is_other_name(flow, before)
+    if finding.side and not debug_has_more:
+        # A step that is left out: no gate hides what cancels in a ratio.
         return all(_are_off(flow, one, expected, most) > 1 for one in met)
-    return _theirs(flow, finding, [*between, *met])
+    return _reference_has_more(flow, finding, [*between, *met])
 
 
 def _are_off(flow: Flow, node: int, expected: float, most: float) -> int:
@@ -169,7 +170,7 @@ def _agrees(flow: Flow, node: int, expected: float, most: float) -> bool:
     return bool(len(rows) and (flow.error[rows] <= rounding).all())
 
 
-def _theirs(flow: Flow, finding: Finding, nodes: list[int]) -> bool:
+def _reference_has_more(flow: Flow, finding: Finding, nodes: list[int]) -> bool:
     """Whether the reference makes calls of its own in between, or what they begin with."""
     if finding.side or (flow.grouped.npu[nodes] >= 0).any():
         return True
@@ -183,8 +184,8 @@ def _theirs(flow: Flow, finding: Finding, nodes: list[int]) -> bool:
     given = [inputs_of(flow.bench.table, one) for one in partners.tolist()]
     producer = flow.bench_producer[np.concatenate(given)]
     source = flow.bench.table.node[producer[producer >= 0]]
-    own = flow.bench_unmatched | (flow.grouped.bench >= 0)
-    return bool((own & flow.bench.calls.is_forward_call)[around].any() or own[source].any())
+    alone = flow.bench_unmatched | (flow.grouped.bench >= 0)
+    return bool((alone & flow.bench.calls.is_forward_call)[around].any() or alone[source].any())
 
 
 def _operator(part: Part, node: int) -> str:

@@ -92,10 +92,10 @@ def ranks_off(
         if any(one in of_ranks for one in same):
             continue
         values = bench.value_id[same].tolist()
-        theirs = {texts.values[one] if one >= 0 else "None" for one in values}
+        reference = {texts.values[one] if one >= 0 else "None" for one in values}
         given = provenance.factors[row].of_ranks
-        if any(value in theirs for value, _ in given):
-            off.update(rank for value, ranks in given if value not in theirs for rank in ranks)
+        if any(value in reference for value, _ in given):
+            off.update(rank for value, ranks in given if value not in reference for rank in ranks)
     return tuple(sorted(off))
 
 

@@ -34,9 +34,9 @@ def _of_another_size(flow: Flow, node: int) -> list[int]:
     rows = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
     is_told = flow.informative[rows] & ~np.isnan(flow.error[rows])
     rows = rows[(flow.bench_of[rows] >= 0) & ~is_told]
-    sizes, theirs = table.numel[rows], flow.bench.table.numel[flow.bench_of[rows]]
+    sizes, reference = table.numel[rows], flow.bench.table.numel[flow.bench_of[rows]]
     # Of what ranks have of their own the size may be unknown, which says nothing.
-    is_other = (sizes != theirs) & ~np.isnan(sizes) & ~np.isnan(theirs)
+    is_other = (sizes != reference) & ~np.isnan(sizes) & ~np.isnan(reference)
     return [int(row) for row in rows[is_other]]
 
 
@@ -58,9 +58,12 @@ def given_unknown(flow: Flow, node: int) -> list[int]:
     )
     rows = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
     rows = rows[(flow.bench_of[rows] >= 0) & ~flow.discrete[rows] & ~flow.by_sum[rows]]
-    own, theirs = table.statistics[:, rows], flow.bench.table.statistics[:, flow.bench_of[rows]]
-    is_open, is_theirs_open = np.isnan(own).all(axis=0), np.isnan(theirs).all(axis=0)
-    unknown = is_open != is_theirs_open
+    debug, reference = (
+        table.statistics[:, rows],
+        flow.bench.table.statistics[:, flow.bench_of[rows]],
+    )
+    is_open, is_reference_open = np.isnan(debug).all(axis=0), np.isnan(reference).all(axis=0)
+    unknown = is_open != is_reference_open
     # Or neither has: merging could not tell it, or it was still on its way between ranks.
-    unknown |= is_open & is_theirs_open & (table.numel[rows] != 0) & np.isnan(flow.error[rows])
+    unknown |= is_open & is_reference_open & (table.numel[rows] != 0) & np.isnan(flow.error[rows])
     return [int(row) for row in rows[unknown]]

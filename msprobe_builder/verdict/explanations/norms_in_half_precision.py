@@ -39,14 +39,14 @@ def told_by_norm(flow: Flow, finding: Finding) -> bool:
     rows = np.append(rows, row)
     if (flow.bench_of[rows] < 0).any() or np.isnan(flow.error[rows]).any():
         return False
-    own, theirs = table.statistics[:, rows], bench.statistics[:, flow.bench_of[rows]]
+    debug, reference = table.statistics[:, rows], bench.statistics[:, flow.bench_of[rows]]
     with np.errstate(all="ignore"):
-        moved = np.abs(own[3] / theirs[3] - 1.0)
-    if not np.isfinite(moved).all() or mask_values(own, theirs, table.numel[rows]).any():
+        moved = np.abs(debug[3] / reference[3] - 1.0)
+    if not np.isfinite(moved).all() or mask_values(debug, reference, table.numel[rows]).any():
         return False
     cancelled = 1.0
     if flow.family[node] == Family.PRODUCT:
-        cancelled = _cancelled(theirs[3], table.numel[rows])
+        cancelled = _cancelled(reference[3], table.numel[rows])
     error = max(finding.expected, floor) * cancelled
     rounding = error / math.sqrt(table.numel[row]) + error**2 / 2.0 + floor / 16.0
     inherited = _INHERITED * cancelled * float(moved[:-1].sum())

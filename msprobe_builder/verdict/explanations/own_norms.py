@@ -90,8 +90,8 @@ def own_norms(
         wrong = _left_out(npu.numbers, coarsest)
     wrong = {row: several for row, several in wrong.items() if several}
     norms = [row for row, one in npu.numbers.items() if one.of is NumberOf.TENSOR]
-    alone, theirs = _without_partner(table, npu.numbers, flow.bench.table, bench.numbers)
-    if wrong or len(alone) != len(theirs) or len(alone) > _MOST_ALONE * len(norms):
+    alone, reference = _without_partner(table, npu.numbers, flow.bench.table, bench.numbers)
+    if wrong or len(alone) != len(reference) or len(alone) > _MOST_ALONE * len(norms):
         return OwnNorms(frozenset(), 0, wrong, True)
     totals = {row: one for row, one in npu.numbers.items() if one.of is NumberOf.RANKS}
     is_whole = npu.replicas == 1
@@ -102,7 +102,7 @@ def own_norms(
     return OwnNorms(
         nodes,
         len(norms),
-        _other_gradients(flow, npu, alone, theirs),
+        _other_gradients(flow, npu, alone, reference),
         is_whole or not totals,
         frozenset(taken_out),
     )
@@ -142,7 +142,7 @@ def _wrong(one: Numbers, allowed: float) -> list[Wrong]:
 
 
 def _other_gradients(
-    flow: Flow, npu: Provenance, alone: Sequence[int], theirs: Sequence[int]
+    flow: Flow, npu: Provenance, alone: Sequence[int], reference: Sequence[int]
 ) -> dict[int, list[Wrong]]:
     """Of gradients that are none of the reference's those that no noise explains, with their ranks.
 
@@ -153,9 +153,9 @@ def _other_gradients(
         int(node_of[row]): one for row, one in npu.numbers.items() if one.of is NumberOf.TENSOR
     }
     largest = max((max(one.own) for one in known.values()), default=0.0)
-    mine = sorted(alone, key=lambda row: _size(known[int(node_of[row])]))
+    debug = sorted(alone, key=lambda row: _size(known[int(node_of[row])]))
     found = {}
-    for row, other in zip(mine, sorted(theirs, key=lambda row: bench[3, row]), strict=True):
+    for row, other in zip(debug, sorted(reference, key=lambda row: bench[3, row]), strict=True):
         one, due = known[int(node_of[row])], float(bench[3, other])
         if _away(_size(one), due) > _NOISE and max(_size(one), due) > _SMALL * largest:
             found[row] = _ranks_of(one, npu.shares.get(row), bench[:, other])
@@ -257,23 +257,23 @@ def _no_totals(totals: Mapping[int, Numbers], total: float | None) -> dict[int, 
 
 def _without_partner(
     npu: ParameterTable,
-    own: Mapping[int, Numbers],
+    numbers: Mapping[int, Numbers],
     bench: ParameterTable,
-    theirs: Mapping[int, Numbers],
+    bench_numbers: Mapping[int, Numbers],
 ) -> tuple[list[int], list[int]]:
     """Rows of tensors that only one side takes a norm of, of both sides."""
-    one, other = _taken_in(npu, own), _taken_in(bench, theirs)
+    one, other = _taken_in(npu, numbers), _taken_in(bench, bench_numbers)
     alone = []
     for row in one:
-        mine = npu.statistics[:, row]
-        size = float(np.abs(mine[:2]).max())
+        measured = npu.statistics[:, row]
+        size = float(np.abs(measured[:2]).max())
         fitting = [
             place
             for place in other
             if all(
                 isclose(a, b, rel_tol=_SAME_GRADIENT, abs_tol=_SAME_GRADIENT * scale)
                 for a, b, scale in zip(
-                    mine[[0, 1, 3]],
+                    measured[[0, 1, 3]],
                     bench.statistics[[0, 1, 3], place],
                     (size, size, 0.0),
                     strict=True,

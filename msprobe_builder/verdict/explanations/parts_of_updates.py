@@ -121,9 +121,9 @@ def _are_other_parts(npu: _Side, bench: _Side) -> bool:
         for (function, argument, elements), rows in side.rows.items():
             if argument == _FIRST:
                 loop.setdefault(function, Counter())[elements] = len(rows)
-    own, theirs = loops
-    same = sum(own.get(function) == sizes for function, sizes in theirs.items())
-    return len(theirs) - same >= max(same, 1)
+    debug, reference = loops
+    same = sum(debug.get(function) == sizes for function, sizes in reference.items())
+    return len(reference) - same >= max(same, 1)
 
 
 def _side(part: Part, last: int, texts: Texts) -> _Side:
@@ -182,7 +182,7 @@ def _text(texts: Texts, place: int) -> str:
 
 def _by_value(flow: Flow, npu: _Side, bench: _Side) -> tuple[int, int, int]:
     """The first row unlike all of the reference's, how many are like one, how many are slices."""
-    table, theirs = flow.npu.table, flow.bench.table
+    table, reference = flow.npu.table, flow.bench.table
     off, agreeing, uncompared = [], 0, 0
     largest: dict[tuple[str, str], float] = {}
     for (function, argument, _), rows in npu.rows.items():
@@ -192,12 +192,12 @@ def _by_value(flow: Flow, npu: _Side, bench: _Side) -> tuple[int, int, int]:
         if kind not in bench.rows:
             uncompared += len(rows)
             continue
-        others = theirs.statistics[:, bench.rows[kind]]
+        others = reference.statistics[:, bench.rows[kind]]
         for row in rows:
-            own = table.statistics[:, row]
-            if not np.isfinite(own).all() or own[3] <= _SMALL * largest[kind[:2]]:
+            debug = table.statistics[:, row]
+            if not np.isfinite(debug).all() or debug[3] <= _SMALL * largest[kind[:2]]:
                 continue
-            if _nearest(own, others) > _WRONG:
+            if _nearest(debug, others) > _WRONG:
                 off.append(row)
             else:
                 agreeing += 1
@@ -219,22 +219,22 @@ def _of_numbers(
     those of one group have decay, those of another have none. With ``is_vague`` it has slices of
     flat buffers alone, which are made of all.
     """
-    for stem, own in npu.numbers.items():
-        theirs = bench.numbers.get(stem)
-        if theirs is None:
+    for stem, debug in npu.numbers.items():
+        reference = bench.numbers.get(stem)
+        if reference is None:
             continue
-        for number, nodes in own.items():
-            if not _has(theirs, number):
-                shown = list(theirs)[:_SHOWN]
+        for number, nodes in debug.items():
+            if not _has(reference, number):
+                shown = list(reference)[:_SHOWN]
                 yield nodes[0], fact("updates.given", own=number, theirs=shown)
         lost = [
             number
-            for number, nodes in theirs.items()
-            if not _has(own, number)
+            for number, nodes in reference.items()
+            if not _has(debug, number)
             and (is_vague or any(_has_parameter(flow, npu, node) for node in nodes))
         ]
         if lost:
-            first = min(nodes[0] for nodes in own.values())
+            first = min(nodes[0] for nodes in debug.values())
             yield first, fact("updates.never_given", numbers=lost[:_SHOWN])
 
 
@@ -244,18 +244,20 @@ def _has(numbers: Iterable[float], wanted: float) -> bool:
 
 def _has_parameter(flow: Flow, npu: _Side, node: int) -> bool:
     """Whether the rank updates a tensor that a call of the reference is given."""
-    table, theirs = flow.npu.table, flow.bench.table
-    first, last = np.searchsorted(theirs.node, [node, node + 1]).tolist()
+    table, reference = flow.npu.table, flow.bench.table
+    first, last = np.searchsorted(reference.node, [node, node + 1]).tolist()
     rows = [
         row
         for row in range(first, last)
-        if theirs.is_tensor[row] and theirs.section[row] == Section.INPUT and theirs.numel[row] > 1
+        if reference.is_tensor[row]
+        and reference.section[row] == Section.INPUT
+        and reference.numel[row] > 1
     ]
-    for (_, _, elements), own in npu.rows.items():
+    for (_, _, elements), debug in npu.rows.items():
         for row in rows:
-            wanted = theirs.statistics[:, row]
-            if theirs.numel[row] != elements or not wanted[3] > 0:
+            wanted = reference.statistics[:, row]
+            if reference.numel[row] != elements or not wanted[3] > 0:
                 continue
-            if _nearest(wanted, table.statistics[:, own]) < _SAME:
+            if _nearest(wanted, table.statistics[:, debug]) < _SAME:
                 return True
     return False

@@ -62,11 +62,11 @@ def turned_on_one_side(flow: Flow, finding: Finding, bits: Int) -> list[Place]:
     is_neighbourly = _is_neighbourly(operator_of(flow.npu.tree.parsed[node].stem))
     if is_told or not is_neighbourly or (bits[inputs] == 1).all():
         return []
-    own, theirs = (_alone_before(flow, side, finding, questions.transposes) for side in (0, 1))
-    if bool(own) == bool(theirs):
+    debug, reference = (_alone_before(flow, side, finding, questions.transposes) for side in (0, 1))
+    if bool(debug) == bool(reference):
         return []  # none, or each its own: nobody knows what they come to
-    cause = Cause.EXTRA if own else Cause.MISSING
-    return [Place(int(not own), one, cause) for one in own or theirs]
+    cause = Cause.EXTRA if debug else Cause.MISSING
+    return [Place(int(not debug), one, cause) for one in debug or reference]
 
 
 def copied_otherwise(flow: Flow, finding: Finding, bits: Int) -> list[Place]:
@@ -83,10 +83,10 @@ def copied_otherwise(flow: Flow, finding: Finding, bits: Int) -> list[Place]:
     if is_told or flow.family[node] != Family.PRODUCT or (bits[inputs] == 1).all():
         return []
     for here, there in ((_WHOLE, _EACH), (_EACH, _WHOLE)):
-        own = _alone_before(flow, 0, finding, here)
-        theirs = _alone_before(flow, 1, finding, there) if own else []
-        sizes = [_sizes(flow.bench, one) for one in theirs]
-        if found := [one for one in own if _sizes(flow.npu, one) in sizes]:
+        debug = _alone_before(flow, 0, finding, here)
+        reference = _alone_before(flow, 1, finding, there) if debug else []
+        sizes = [_sizes(flow.bench, one) for one in reference]
+        if found := [one for one in debug if _sizes(flow.npu, one) in sizes]:
             return [Place(0, one, Cause.EXTRA) for one in found]
     return []
 

@@ -112,17 +112,17 @@ _is_positional = questions.any_of(questions.slices, questions.adds, _is_product,
 
 def _may_be_picked(flow: Flow, finding: Finding, inputs: Int) -> bool:
     """Whether what is put out may be a part of what was given: no larger, and no multiple."""
-    theirs = flow.bench.table.statistics[:, flow.bench_of[finding.row]]
-    own = flow.npu.table.statistics[:, finding.row]
+    reference = flow.bench.table.statistics[:, flow.bench_of[finding.row]]
+    debug = flow.npu.table.statistics[:, finding.row]
     given = flow.npu.table.statistics[:, inputs]
     rounding = SUSPICIOUS * max(finding.expected, float(flow.floor[finding.row]))
-    if theirs[_MAX] == theirs[_MIN]:
+    if reference[_MAX] == reference[_MIN]:
         return True
     slack = rounding * np.abs(given[:2]).max()
-    if own[_MAX] > given[_MAX].max() + slack or own[_MIN] < given[_MIN].min() - slack:
+    if debug[_MAX] > given[_MAX].max() + slack or debug[_MIN] < given[_MIN].min() - slack:
         return False
     with np.errstate(all="ignore"):
-        times = own[[_MAX, _MIN, _NORM]] / theirs[[_MAX, _MIN, _NORM]]
+        times = debug[[_MAX, _MIN, _NORM]] / reference[[_MAX, _MIN, _NORM]]
         return not np.ptp(times) <= rounding * np.abs(times).max()
 
 
@@ -137,12 +137,12 @@ def _keeps_its_mean(flow: Flow, finding: Finding, inputs: Int) -> bool:
         return False
     if _adds_its_means(flow, row, inputs):
         return True
-    theirs = flow.bench.table.statistics[:, flow.bench_of[row]]
-    own = flow.npu.table.statistics[:, row]
+    reference = flow.bench.table.statistics[:, flow.bench_of[row]]
+    debug = flow.npu.table.statistics[:, row]
     size = float(flow.scale[row])
     with np.errstate(all="ignore"):
-        norm = abs(own[_NORM] - theirs[_NORM]) / theirs[_NORM]
-        off = abs(own[_MEAN] - theirs[_MEAN])
+        norm = abs(debug[_NORM] - reference[_NORM]) / reference[_NORM]
+        off = abs(debug[_MEAN] - reference[_MEAN])
         rounding = SUSPICIOUS * max(finding.expected, float(flow.floor[row])) * size
         shares = np.abs(flow.npu.table.statistics[_MEAN, inputs])
         return bool(off <= rounding and off < norm * shares.min(initial=np.inf) * _LITTLE)
@@ -168,13 +168,13 @@ def _adds_its_means(flow: Flow, row: int, inputs: Int) -> bool:
 
 def _is_no_multiple(flow: Flow, finding: Finding, inputs: Int) -> bool:
     """Whether a product is far off, within what its factors may give, and not by one factor."""
-    theirs = flow.bench.table.statistics[:, flow.bench_of[finding.row]]
-    own = flow.npu.table.statistics[:, finding.row]
+    reference = flow.bench.table.statistics[:, flow.bench_of[finding.row]]
+    debug = flow.npu.table.statistics[:, finding.row]
     rounding = SUSPICIOUS * max(finding.expected, float(flow.floor[finding.row]))
     with np.errstate(all="ignore"):
-        times = own[[_MAX, _MIN, _NORM]] / theirs[[_MAX, _MIN, _NORM]]
+        times = debug[[_MAX, _MIN, _NORM]] / reference[[_MAX, _MIN, _NORM]]
         largest = np.abs(flow.npu.table.statistics[:2, inputs]).max(axis=0).prod()
-        within = np.abs(own[:2]).max() <= largest * (1 + rounding)
+        within = np.abs(debug[:2]).max() <= largest * (1 + rounding)
     if not np.isfinite(times).all() or finding.error < max(_FAR, rounding):
         return False
     return bool(within and not is_one_factor(flow, finding))
@@ -182,11 +182,11 @@ def _is_no_multiple(flow: Flow, finding: Finding, inputs: Int) -> bool:
 
 def is_one_factor(flow: Flow, finding: Finding, left_open: float = _LEFT_OPEN) -> bool:
     """Whether it is off by one factor, and what that leaves open is little beside it."""
-    theirs = flow.bench.table.statistics[:, flow.bench_of[finding.row]]
-    own = flow.npu.table.statistics[:, finding.row]
+    reference = flow.bench.table.statistics[:, flow.bench_of[finding.row]]
+    debug = flow.npu.table.statistics[:, finding.row]
     rounding = SUSPICIOUS * max(finding.expected, float(flow.floor[finding.row]))
     with np.errstate(all="ignore"):
-        times = own[[_MAX, _MIN, _NORM]] / theirs[[_MAX, _MIN, _NORM]]
+        times = debug[[_MAX, _MIN, _NORM]] / reference[[_MAX, _MIN, _NORM]]
         spread = float(np.ptp(times))
         is_multiple = spread <= rounding * np.abs(times).max()
         return bool(is_multiple and spread <= left_open * np.abs(times - 1).max())
@@ -236,10 +236,10 @@ def may_have_moved_before(flow: Flow, finding: Finding, bits: Int | None) -> boo
     before = flow.npu.tree.micro_step[:node] == flow.npu.tree.micro_step[node]
     if not len(rows) or not (before & calls.is_module[:node]).any():
         return False
-    own = flow.npu.table.statistics[:, finding.row]
-    theirs = flow.bench.table.statistics[:, flow.bench_of[finding.row]]
+    debug = flow.npu.table.statistics[:, finding.row]
+    reference = flow.bench.table.statistics[:, flow.bench_of[finding.row]]
     with np.errstate(all="ignore"):
-        times = own[[_MAX, _MIN, _NORM]] / theirs[[_MAX, _MIN, _NORM]]
+        times = debug[[_MAX, _MIN, _NORM]] / reference[[_MAX, _MIN, _NORM]]
         rounding = SUSPICIOUS * max(finding.expected, float(flow.floor[finding.row]))
         return not np.ptp(times) <= rounding * np.abs(times).max()
 
@@ -268,12 +268,12 @@ def moved_values(
         return {}
     table, result = flow.npu.table, {}
     for number, finding in enumerate(findings):
-        if turned := [
+        if moved := [
             *turned_on_one_side(flow, finding, bits),
             *copied_otherwise(flow, finding, bits),
             *joined_alike(flow, finding, bits),
         ]:
-            result[number] = Moved(tuple(turned[:_SHOWN]), False)
+            result[number] = Moved(tuple(moved[:_SHOWN]), False)
         if not shows_another_order(flow, finding, bits):
             continue
         same = set(table.node[(bits == 1) & (table.section == Section.OUTPUT)].tolist())

@@ -23,15 +23,15 @@ _SAME = 1e-6  # two spellings of one number
 
 def shares_of_passes(flow: Flow, finding: Finding) -> tuple[int, int] | None:
     """The micro-steps of both sides where all that differs of a call goes with them."""
-    own, theirs = flow.npu.tree.micro_steps, flow.bench.tree.micro_steps
+    debug, reference = flow.npu.tree.micro_steps, flow.bench.tree.micro_steps
     several = flow.arguments.get(finding.node, []) if finding.side == 0 else []
-    if own == theirs or not several or not _is_of_a_loss(flow, finding.node):
+    if debug == reference or not several or not _is_of_a_loss(flow, finding.node):
         return None
     operator = operator_of(flow.npu.tree.parsed[finding.node].stem).name
     if operator == "div":
-        due = own / theirs
+        due = debug / reference
     elif operator == "mul":
-        due = theirs / own
+        due = reference / debug
     else:
         return None
     for one in several:
@@ -41,7 +41,7 @@ def shares_of_passes(flow: Flow, finding: Finding) -> tuple[int, int] | None:
             return None
         if not isclose(ratio, due, rel_tol=_SAME):
             return None
-    return own, theirs
+    return debug, reference
 
 
 def _is_of_a_loss(flow: Flow, node: int) -> bool:

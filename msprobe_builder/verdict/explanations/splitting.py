@@ -92,12 +92,12 @@ def done_otherwise(flow: Flow) -> NDArray[np.bool_]:
     inside = np.zeros(len(tree), dtype=bool)
     if not flow.is_merged:
         return inside
-    talking, theirs = _talking(flow.npu), _talking(flow.bench)
+    talking, reference = _talking(flow.npu), _talking(flow.bench)
     for above in sorted({int(tree.parent[node]) for node in talking}):
         other = int(flow.partner[above])
         if above <= 0 or not flow.npu.calls.is_module[above] or other < 0:
             continue
-        if any(other < node <= bench.subtree_end[other] for node in theirs):
+        if any(other < node <= bench.subtree_end[other] for node in reference):
             continue
         if boundary_state(module_class(tree.parsed[above]), Direction.FORWARD, Section.OUTPUT):
             continue  # a parallel layer computes what the whole one does, but for its parts

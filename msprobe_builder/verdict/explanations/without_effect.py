@@ -67,10 +67,13 @@ def _first_apart(flow: Flow) -> Finding | None:
     node, other = int(table.node[row]), int(flow.bench_of[row])
     if np.count_nonzero(known[:row] & flow.informative[:row]) < _ENOUGH:
         return None
-    own, theirs = int(flow.producer[row]), int(flow.bench_producer[other]) if other >= 0 else -1
+    debug, reference = (
+        int(flow.producer[row]),
+        int(flow.bench_producer[other]) if other >= 0 else -1,
+    )
     for side, made_by, part, unmatched in (
-        (0, own, flow.npu, flow.unmatched),
-        (1, theirs, flow.bench, flow.bench_unmatched),
+        (0, debug, flow.npu, flow.unmatched),
+        (1, reference, flow.bench, flow.bench_unmatched),
     ):
         makes = part.calls.is_forward_call & ~carries(part.calls)
         maker = int(part.table.node[made_by]) if made_by >= 0 else -1

@@ -90,7 +90,9 @@ def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
         if one.cause not in _OF_PROGRAM and is_inside and 0 <= worst[around] <= _FELT:
             units = one.error / unit[one.row]
             if calls.is_module[around] and units > _VANISHED * max(worst[around], 1.0):
-                continue
+                if not (runs.is_mixed and one.cause is Cause.WIRING):
+                    continue
+                one = replace(one, meets_again=True)  # half precision hides what comes of it
         result.append(one)
     end = calls.last_pass if _nothing_comes_of_it(evidence) else -1
     return [

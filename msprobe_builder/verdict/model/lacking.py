@@ -94,11 +94,14 @@ def cut_off(runs: Runs, rows: Int) -> Iterable[Clue]:
     calls, others = runs.npu.calls, runs.bench.calls
     # Of a tensor that has the type already a cast hands on the tensor itself.
     casts = calls.are(lambda one: one.kind is Kind.CAST)
+    is_derived = bool(runs.backward.any())
     for row in rows[~runs.discrete[rows]].tolist():
         node = int(table.node[row])
         other = int(runs.partner[node])
         if other < 0 or calls.direction[node] != Direction.FORWARD or not calls.is_api[node]:
             continue
+        if is_derived and calls.twin[node] < 0 and others.twin[other] < 0:
+            continue  # nobody derives it on either side
         made_by, there = (runs.maker, runs.bench_maker), int(runs.other[row])
         if not is_cut_off(runs.npu, runs.bench, made_by, row, there):
             continue

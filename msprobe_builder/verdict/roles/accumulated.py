@@ -99,8 +99,10 @@ def uneven_gradients(flow: Flow) -> frozenset[int]:
     """
     table = flow.npu.table
     rows = np.flatnonzero((table.section == Section.PARAMETERS_GRAD) & (flow.bench_of >= 0))
-    own, theirs = table.node[rows], flow.bench.table.node[flow.bench_of[rows]]
-    counts = [_times_given_back(part, of) for part, of in ((flow.npu, own), (flow.bench, theirs))]
+    debug, reference = table.node[rows], flow.bench.table.node[flow.bench_of[rows]]
+    counts = [
+        _times_given_back(part, of) for part, of in ((flow.npu, debug), (flow.bench, reference))
+    ]
     uneven = (counts[0] != counts[1]) & (counts[0] > 0) & (counts[1] > 0)
     return frozenset(rows[uneven].tolist())
 

@@ -61,8 +61,8 @@ def first_modules(flow: Flow) -> Sequence[int]:
 
 def made_by_both(flow: Flow) -> Bool:
     """Rows whose tensor of the reference was put out by a call that this run makes, too."""
-    theirs = np.append(flow.bench_producer, -1)[flow.bench_of]
-    return np.asarray((theirs >= 0) & (np.append(flow.npu_of, -1)[theirs] >= 0))
+    reference = np.append(flow.bench_producer, -1)[flow.bench_of]
+    return np.asarray((reference >= 0) & (np.append(flow.npu_of, -1)[reference] >= 0))
 
 
 def with_calls_inside(flow: Flow) -> Bool:

@@ -52,6 +52,6 @@ def is_sum(flow: Flow, row: int) -> bool:
     Nothing looks like it in the reference, where the others give back nothing; or what does is a
     call on the way forward, which a function with a derivative of its own has made for itself.
     """
-    theirs, maker = int(flow.bench_of[row]), int(flow.npu.table.node[flow.producer[row]])
+    reference, maker = int(flow.bench_of[row]), int(flow.npu.table.node[flow.producer[row]])
     is_back = flow.npu.calls.direction[maker] == Direction.BACKWARD
-    return bool(theirs >= 0 > flow.bench_producer[theirs] or not is_back)
+    return bool(reference >= 0 > flow.bench_producer[reference] or not is_back)

@@ -26,10 +26,10 @@ def kept_history(flow: Flow, rows: Int) -> Int:
     derivative of its own calls.
     """
     again = _recomputed(flow.npu) | _inside_functions(flow.npu, flow.producer)
-    theirs = _recomputed(flow.bench) | _inside_functions(flow.bench, flow.bench_producer)
-    theirs = np.append(theirs, False)
+    reference = _recomputed(flow.bench) | _inside_functions(flow.bench, flow.bench_producer)
+    reference = np.append(reference, False)
     nodes = flow.npu.table.node[rows]
-    return np.asarray(rows[~(again[nodes] | theirs[flow.partner[nodes]])])
+    return np.asarray(rows[~(again[nodes] | reference[flow.partner[nodes]])])
 
 
 def _recomputed(part: Part) -> Bool:
@@ -129,12 +129,12 @@ def lost_gradients(flow: Flow) -> float | None:
     the gradient of what was cut off was not recorded.
     """
     table = flow.npu.table
-    own = table.is_tensor & (table.section == Section.PARAMETERS_GRAD)
-    theirs = flow.bench.table.is_tensor & (flow.bench.table.section == Section.PARAMETERS_GRAD)
-    known = own & ~np.isnan(flow.error)
+    debug = table.is_tensor & (table.section == Section.PARAMETERS_GRAD)
+    reference = flow.bench.table.is_tensor & (flow.bench.table.section == Section.PARAMETERS_GRAD)
+    known = debug & ~np.isnan(flow.error)
     if not known.any():
         return None
-    if np.any(own & (flow.bench_of < 0)) or np.any(theirs & (flow.npu_of < 0)):
+    if np.any(debug & (flow.bench_of < 0)) or np.any(reference & (flow.npu_of < 0)):
         return float("inf")
     if not np.any(flow.error[known] > SUSPICIOUS * flow.floor[known]):
         return 1.0 if _is_given_back_on_one_side(flow) else 0.0
@@ -149,7 +149,7 @@ def _is_given_back_on_one_side(flow: Flow) -> bool:
     Nobody has recorded what such a parameter's gradient comes to in all.
     """
     npu, bench = flow.npu, flow.bench
-    for part, unmatched, partner, made_by, other, theirs in (
+    for part, unmatched, partner, made_by, other, across in (
         (npu, flow.unmatched, flow.partner, flow.producer, flow.bench_of, bench),
         (bench, flow.bench_unmatched, flow.bench_partner, flow.bench_producer, flow.npu_of, npu),
     ):
@@ -160,7 +160,7 @@ def _is_given_back_on_one_side(flow: Flow) -> bool:
             ahead[table.node] & table.is_tensor & (table.section == Section.INPUT) & (made_by < 0)
         )
         rows = rows[(table.requires_grad[rows] == 1) & (other[rows] >= 0)]
-        if (theirs.table.requires_grad[other[rows]] == 0).any():
+        if (across.table.requires_grad[other[rows]] == 0).any():
             return True
     return False
 
@@ -190,9 +190,12 @@ def _between(flow: Flow, row: int, producer: int) -> Place | None:
     if producer >= 0 and (flow.unmatched & _may_cut(flow, flow.npu))[table.node[producer]]:
         return Place(0, int(table.node[producer]), Cause.EXTRA)
     other = int(flow.bench_of[row])
-    theirs = int(flow.bench_producer[other]) if other >= 0 else -1
-    if theirs >= 0 and (flow.bench_unmatched & _may_cut(flow, flow.bench))[bench.node[theirs]]:
-        return Place(1, int(bench.node[theirs]), Cause.MISSING)
+    reference = int(flow.bench_producer[other]) if other >= 0 else -1
+    if (
+        reference >= 0
+        and (flow.bench_unmatched & _may_cut(flow, flow.bench))[bench.node[reference]]
+    ):
+        return Place(1, int(bench.node[reference]), Cause.MISSING)
     return None
 
 

@@ -291,26 +291,26 @@ class Inheritance:
     def _blame(self, node: int, row: int, expected: float, root: int) -> int:
         """A tensor is off although nothing that it came from is: who made it so?"""
         producer, other = self.producer[row], self.bench_of[row]
-        theirs = self.bench_producer[other] if other >= 0 else -1
-        bench_node = self.bench_node[theirs] if theirs >= 0 else -1
-        own = self.node_of[producer] if producer >= 0 else -1
+        reference = self.bench_producer[other] if other >= 0 else -1
+        bench_node = self.bench_node[reference] if reference >= 0 else -1
+        debug = self.node_of[producer] if producer >= 0 else -1
         is_off = self.in_norm[row] > SUSPICIOUS * self.floor[row]
-        own = self.movers[0].behind(own, self.producer, by_norm=is_off)
+        debug = self.movers[0].behind(debug, self.producer, by_norm=is_off)
         bench_node = self.movers[1].behind(bench_node, self.bench_producer, by_norm=is_off)
         taint = self.taint.get(row)
         place = Place(0, node, Cause.WIRING)
         if taint is not None:
             place = taint
-        elif own >= 0 and self.unmatched[own]:
-            place = Place(0, own, Cause.EXTRA)
+        elif debug >= 0 and self.unmatched[debug]:
+            place = Place(0, debug, Cause.EXTRA)
         elif bench_node >= 0 and self.bench_unmatched[bench_node]:
             place = Place(1, bench_node, Cause.MISSING)
-        elif own >= 0 and self.is_grouped[own] and not self.is_grouped[node]:
-            place = Place(0, own, Cause.OUTPUT)  # its own output was not compared
+        elif debug >= 0 and self.is_grouped[debug] and not self.is_grouped[node]:
+            place = Place(0, debug, Cause.OUTPUT)  # its own output was not compared
         elif self.section[row] in (Section.OUTPUT, Section.PARAMETERS_GRAD):
             place = self.altered_inside.get(node) or Place(0, node, Cause.OUTPUT)
-        elif max(own, bench_node) < 0 or (
-            self.modules_alone and (self.backward[node] or min(own, bench_node) < 0)
+        elif max(debug, bench_node) < 0 or (
+            self.modules_alone and (self.backward[node] or min(debug, bench_node) < 0)
         ):
             # Of modules alone nobody knows what else adds to a gradient, nor whether a tensor that
             # only one side has made is another: calls that nobody recorded made it.

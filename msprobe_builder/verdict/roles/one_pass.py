@@ -213,9 +213,9 @@ class Pass(Inheritance):
         return any(self.discrete[row] and self.latent[row] > 0.0 for row in rows)
 
     def _keeps_its_norm(self, row: int, expected: float) -> bool:
-        own = float(self.flow.npu.table.statistics[3, row])
-        theirs = float(self.flow.bench.table.statistics[3, self.bench_of[row]])
-        return abs(own - theirs) <= SUSPICIOUS * expected * theirs
+        debug = float(self.flow.npu.table.statistics[3, row])
+        reference = float(self.flow.bench.table.statistics[3, self.bench_of[row]])
+        return abs(debug - reference) <= SUSPICIOUS * expected * reference
 
     def _as_told(self, node: int) -> Place:
         """Who is to blame for what a call puts out: a gradient goes by its forward's arguments."""

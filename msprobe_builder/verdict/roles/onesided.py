@@ -46,19 +46,19 @@ def calls_of_one_side(flow: Flow) -> dict[int, Place]:
     rows, other = rows[lacking], other[lacking]
     done = _is_same(flow, rows)
     done[done] = _changes(flow.bench, other[done], flow.floor[rows[done]])
-    for row, theirs in zip(rows[~done].tolist(), other[~done].tolist(), strict=True):
-        found.setdefault(row, Place(1, int(bench.node[theirs]), Cause.MISSING))
+    for row, reference in zip(rows[~done].tolist(), other[~done].tolist(), strict=True):
+        found.setdefault(row, Place(1, int(bench.node[reference]), Cause.MISSING))
     rows = np.flatnonzero(flow.producer >= 0)
-    own = npu.node[flow.producer[rows]]
-    extra = flow.unmatched[own]
+    debug = npu.node[flow.producer[rows]]
+    extra = flow.unmatched[debug]
     if flow.is_merged:
-        extra &= ~_between_ranks(flow.npu)[own]
-    rows, own = rows[extra], own[extra]
+        extra &= ~_between_ranks(flow.npu)[debug]
+    rows, debug = rows[extra], debug[extra]
     done = _is_same(flow, rows)
     # A cast that shows in no statistic rounds no more than is expected, and moves nothing.
-    casts = flow.npu.calls.are(questions.casts)[own]
+    casts = flow.npu.calls.are(questions.casts)[debug]
     done[done] = casts[done] | _changes(flow.npu, flow.producer[rows[done]], flow.floor[rows[done]])
-    for row, node in zip(rows[~done].tolist(), own[~done].tolist(), strict=True):
+    for row, node in zip(rows[~done].tolist(), debug[~done].tolist(), strict=True):
         if row not in flow.apart:
             found[row] = Place(0, node, Cause.EXTRA)
     return found | stale(flow)
@@ -85,19 +85,19 @@ def _is_same(flow: Flow, rows: Int) -> Bool:
     result = (flow.bench_of[rows] >= 0) & flow.informative[rows]
     result &= ~np.isnan(flow.npu.table.statistics[3, rows])
     rows = rows[result]
-    own = flow.npu.table.statistics[:, rows]
-    theirs = flow.bench.table.statistics[:, flow.bench_of[rows]]
-    result[result] = ~_differ(own, theirs, flow.floor[rows])
+    debug = flow.npu.table.statistics[:, rows]
+    reference = flow.bench.table.statistics[:, flow.bench_of[rows]]
+    result[result] = ~_differ(debug, reference, flow.floor[rows])
     return result
 
 
-def _differ(own: Float, theirs: Float, floor: Float) -> Bool:
+def _differ(debug: Float, reference: Float, floor: Float) -> Bool:
     """Whether some statistic is off by more than rounding, in columns of maximum to norm."""
     with np.errstate(all="ignore"):
-        size = np.fmax(np.abs(theirs[0]), np.abs(theirs[1]))
-        off = np.abs(own - theirs) > SUSPICIOUS * floor * np.stack([size] * 3 + [theirs[3]])
-        unequal = (own != theirs) & ~(np.isnan(own) & np.isnan(theirs))
-        finite = np.isfinite(own) & np.isfinite(theirs)
+        size = np.fmax(np.abs(reference[0]), np.abs(reference[1]))
+        off = np.abs(debug - reference) > SUSPICIOUS * floor * np.stack([size] * 3 + [reference[3]])
+        unequal = (debug != reference) & ~(np.isnan(debug) & np.isnan(reference))
+        finite = np.isfinite(debug) & np.isfinite(reference)
     return np.asarray(np.where(finite, off, unequal).any(axis=0))
 
 

@@ -60,8 +60,8 @@ def _is_recorded(part: Part, node: int) -> bool:
 def _is_maker_recorded(flow: Flow, row: int) -> bool:
     """Whether this run has the call as well that made a tensor in the reference."""
     other = int(flow.bench_of[row])
-    theirs = int(flow.bench_producer[other]) if other >= 0 else -1
-    partner = int(flow.bench_partner[flow.bench.table.node[theirs]]) if theirs >= 0 else -1
+    reference = int(flow.bench_producer[other]) if other >= 0 else -1
+    partner = int(flow.bench_partner[flow.bench.table.node[reference]]) if reference >= 0 else -1
     return partner >= 0 and _is_recorded(flow.npu, partner)
 
 

@@ -124,18 +124,18 @@ class PlaceRuling:
 
 @dataclass(frozen=True)
 class Repeated:
-    """A module that this run calls ``own`` times in a step, and the reference ``theirs`` times."""
+    """A module, and how often the debug run and the reference call it in a step."""
 
     step: int
     rank: int
     module: str
-    own: int
-    theirs: int
+    debug: int
+    reference: int
 
     @property
     def said(self) -> Fact:
         """As in a step of which a micro-step is missing."""
-        counts = {"own": self.own, "theirs": self.theirs}
+        counts = {"own": self.debug, "theirs": self.reference}
         return fact("step_before.calls_more", step=self.step, module=self.module, **counts)
 
 

@@ -42,8 +42,8 @@ def coverage(flow: Flow, roles: Roles, known: Bool) -> Coverage:
         open_calls = unknown & recorded & (flow.partner >= 0)
         return Coverage(int(np.count_nonzero(open_calls)), (LEFT_OUT,))
     sound = (roles.role == CallRole.CLEAN) & flow.npu.calls.is_module
-    theirs = (flow.bench_partner >= 0) & sound[flow.bench_partner]
-    enclosed = _inside(flow.npu.tree, sound), _inside(flow.bench.tree, theirs)
+    reference = (flow.bench_partner >= 0) & sound[flow.bench_partner]
+    enclosed = _inside(flow.npu.tree, sound), _inside(flow.bench.tree, reference)
     lacking = _alone(flow, 1) & ~enclosed[1]
     unjudged = np.count_nonzero(unknown & ~enclosed[0]) + np.count_nonzero(lacking)
     more = [

@@ -47,14 +47,16 @@ def _renamed(flow: Flow, npu: Graph, bench: Graph) -> set[Files]:
     calls = np.flatnonzero(flow.npu.calls.is_forward_call & (flow.partner >= 0)).tolist()
     found = (_files(flow, node, npu, bench) for node in calls)
     pairs = Counter(one for one in found if one is not None)
-    own, theirs = Counter[str](), Counter[str]()
-    for (mine, other), count in pairs.items():
-        own[mine] += count
-        theirs[other] += count
+    debug, reference = Counter[str](), Counter[str]()
+    for (file, other_file), count in pairs.items():
+        debug[file] += count
+        reference[other_file] += count
     return {
-        (mine, other)
-        for (mine, other), count in pairs.items()
-        if count >= _SEVERAL and count > _MOST * own[mine] and count > _MOST * theirs[other]
+        (file, other_file)
+        for (file, other_file), count in pairs.items()
+        if count >= _SEVERAL
+        and count > _MOST * debug[file]
+        and count > _MOST * reference[other_file]
     }
 
 
@@ -63,8 +65,8 @@ def _files(flow: Flow, node: int, npu: Graph, bench: Graph) -> Files | None:
     other = int(flow.partner[node])
     if other < 0 or not is_outside_of_modules(flow.npu.tree, node):
         return None
-    mine, theirs = _file(npu, node), _file(bench, other)
-    return None if mine is None or theirs is None else (mine, theirs)
+    debug, reference = _file(npu, node), _file(bench, other)
+    return None if debug is None or reference is None else (debug, reference)
 
 
 def _file(graph: Graph, node: int) -> str | None:

@@ -37,8 +37,8 @@ def evidence(
     if finding.cause is Cause.ORDER and takes_samples(flow, finding.row, texts):
         told.append(fact("order.of_samples"))
     for argument in arguments[:_SHOWN_ARGUMENTS]:
-        own, theirs = shortened(argument.npu, argument.bench)
-        told.append(fact("argument", name=argument.name, own=own, theirs=theirs))
+        debug, reference = shortened(argument.npu, argument.bench)
+        told.append(fact("argument", name=argument.name, own=debug, theirs=reference))
     if passes := shares_of_passes(flow, finding):
         told.append(fact("micro_steps", own=passes[0], theirs=passes[1]))
     if finding.error > 0 and finding.cause not in (Cause.GRADIENT, Cause.RANDOM, Cause.RANK):
@@ -151,9 +151,9 @@ def _told_of_output(flow: Flow, finding: Finding, texts: Texts, name: str, how: 
         if table.node[resized[0]] != finding.at:
             node = flow.npu.tree.names[table.node[resized[0]]]
             given = fact("tensor_of", name=given, node=node)
-        own = int(table.numel[resized[0]])
-        theirs = int(flow.bench.table.numel[flow.bench_of[resized[0]]])
-        return fact("input_resized", input=given, own=own, theirs=theirs, name=name, how=how)
+        debug = int(table.numel[resized[0]])
+        reference = int(flow.bench.table.numel[flow.bench_of[resized[0]]])
+        return fact("input_resized", input=given, own=debug, theirs=reference, name=name, how=how)
     whose = unknown_inputs(flow, finding.at) if finding.side == 0 else None
     if whose == finding.at:
         return fact("unrecorded.given", name=name, how=how)
@@ -208,19 +208,19 @@ def _micro_step_of_same(flow: Flow, row: int) -> int:
     other = int(flow.bench_of[row])
     if other < 0:
         return -1
-    mine, table, tree = flow.npu.table, flow.bench.table, flow.bench.tree
+    debug, table, tree = flow.npu.table, flow.bench.table, flow.bench.tree
     rows = np.flatnonzero(
         (table.name_id == table.name_id[other])
         & (table.section == table.section[other])
-        & (table.shape_id == mine.shape_id[row])
+        & (table.shape_id == debug.shape_id[row])
         & (tree.micro_step[table.node] != tree.micro_step[table.node[other]])
     )
-    if row in mine.md5:
-        rows = rows[[table.md5.get(one) == mine.md5[row] for one in rows.tolist()]]
+    if row in debug.md5:
+        rows = rows[[table.md5.get(one) == debug.md5[row] for one in rows.tolist()]]
     else:
-        own, theirs = mine.statistics[:, row, None], table.statistics[:, rows]
-        same = np.isclose(own, theirs, _SAME, 0.0, equal_nan=True).all(axis=0)
-        rows = rows[same & np.isfinite(own).any()]
+        values, others = debug.statistics[:, row, None], table.statistics[:, rows]
+        same = np.isclose(values, others, _SAME, 0.0, equal_nan=True).all(axis=0)
+        rows = rows[same & np.isfinite(values).any()]
     stem = tree.parsed[table.node[other]].stem
     steps = {
         int(tree.micro_step[node])
@@ -235,15 +235,15 @@ def _told_of_group(flow: Flow, finding: Finding) -> list[Fact]:
     group = flow.grouped.of(finding.node) if finding.side == 0 else None
     if group is None or finding.cause is not Cause.OUTPUT:
         return []
-    own, theirs = (
+    debug, reference = (
         [name for name in (tree.names[node] for node in nodes) if name]
         for tree, nodes in ((flow.npu.tree, group.npu), (flow.bench.tree, group.bench))
     )
     if len(group.npu) > 1:
-        return [fact("group.judged_as_one", own=_listed(own), theirs=_listed(theirs))]
-    if len(theirs) > 1:
-        return [fact("group.several_in_place", theirs=_listed(theirs))]
-    return [fact("group.one_place", theirs=_listed(theirs))]
+        return [fact("group.judged_as_one", own=_listed(debug), theirs=_listed(reference))]
+    if len(reference) > 1:
+        return [fact("group.several_in_place", theirs=_listed(reference))]
+    return [fact("group.one_place", theirs=_listed(reference))]
 
 
 def _listed(names: list[str]) -> Fact | list[str]:

@@ -43,9 +43,9 @@ def _given_other_bits(flow: Flow, finding: Finding, bits: Int) -> Finding:
     for row in range(first, last):
         if table.section[row] not in _GIVEN or bits[row] != 0:
             continue
-        source, theirs = _from_outside(flow.npu, flow.producer, row), int(flow.bench_of[row])
-        is_from_outside = source >= 0 and theirs >= 0
-        if not is_from_outside or _from_outside(flow.bench, flow.bench_producer, theirs) < 0:
+        source, reference = _from_outside(flow.npu, flow.producer, row), int(flow.bench_of[row])
+        is_from_outside = source >= 0 and reference >= 0
+        if not is_from_outside or _from_outside(flow.bench, flow.bench_producer, reference) < 0:
             continue
         if flow.error[source] > SUSPICIOUS * flow.floor[source] or not _are_few(flow, bits):
             continue

@@ -21,18 +21,18 @@ def at_its_line(flow: Flow, finding: Finding, result: PairResult) -> Finding:
     if finding.cause not in OF_ONE_SIDE or result.bench is None:
         return finding
     graphs = result.npu, result.bench
-    own, theirs = graphs[:: 1 - 2 * finding.side]
+    graph, other_graph = graphs[:: 1 - 2 * finding.side]
     part, partner = (flow.bench, flow.bench_partner) if finding.side else (flow.npu, flow.partner)
     node, calls, tree = finding.node, part.calls, part.tree
-    line = _line(own, node)
+    line = _line(graph, node)
     if line is None or not calls.is_api[node]:
         return finding
     beside = (calls.stem == calls.stem[node]) & (tree.parent == tree.parent[node])
     beside &= calls.is_api & (calls.direction == calls.direction[node]) & (partner >= 0)
     several = np.flatnonzero(beside)
-    there = {one: _line(theirs, int(partner[one])) for one in several.tolist()}
+    there = {one: _line(other_graph, int(partner[one])) for one in several.tolist()}
     for one in sorted(there, key=lambda other: abs(other - node)):
-        if there[one] == line and _line(own, one) not in there.values():
+        if there[one] == line and _line(graph, one) not in there.values():
             return replace(finding, node=one)
     return finding
 

@@ -31,22 +31,22 @@ def differing(
     """
     if min(row, other) < 0:
         return fact("differs.unknown")
-    own, theirs = npu.statistics[:, row], bench.statistics[:, other]
+    debug, reference = npu.statistics[:, row], bench.statistics[:, other]
     elements = bench.numel[[other]]
-    mask_value = mask_values(own[:, None], theirs[:, None], elements)[:, 0]
+    mask_value = mask_values(debug[:, None], reference[:, None], elements)[:, 0]
     if mask_value.any():
         shown = int(np.argmin(mask_value))
-        if np.isfinite([own[shown], theirs[shown]]).all():
-            return _of_statistic(shown, own, theirs)
-    finite, finite_there = np.isfinite(own[:2]).all(), np.isfinite(theirs[:2]).all()
+        if np.isfinite([debug[shown], reference[shown]]).all():
+            return _of_statistic(shown, debug, reference)
+    finite, finite_there = np.isfinite(debug[:2]).all(), np.isfinite(reference[:2]).all()
     if finite_there and not finite:
         return fact("differs.not_finite")
     if finite and not finite_there:
         return fact("differs.finite")
     with np.errstate(all="ignore"):
-        ratio = own[3] / theirs[3]
-        change = np.abs(own - theirs)
-    is_other_norm = np.isfinite(ratio) and theirs[3] > 0 and abs(ratio - 1) > 1e-3
+        ratio = debug[3] / reference[3]
+        change = np.abs(debug - reference)
+    is_other_norm = np.isfinite(ratio) and reference[3] > 0 and abs(ratio - 1) > 1e-3
     if where or relative > (_HIDDEN * abs(ratio - 1) if is_other_norm else 0):
         place = fact("differs.where", where=where) if where else None
         share = float(f"{100 * relative:.2g}")  # sketches tell no more
@@ -56,12 +56,12 @@ def differing(
     known = np.flatnonzero(np.isfinite(change))
     if not len(known) or not change[known].max() > 0:
         return fact("differs.unknown")
-    worst = int(known[np.argmax(change[known] / np.fmax(np.abs(theirs[known]), 1e-30))])
-    return _of_statistic(worst, own, theirs)
+    worst = int(known[np.argmax(change[known] / np.fmax(np.abs(reference[known]), 1e-30))])
+    return _of_statistic(worst, debug, reference)
 
 
-def _of_statistic(number: int, own: Float, theirs: Float) -> Fact:
-    both = {"own": float(own[number]), "theirs": float(theirs[number])}
+def _of_statistic(number: int, debug: Float, reference: Float) -> Fact:
+    both = {"own": float(debug[number]), "theirs": float(reference[number])}
     return fact("differs.statistic", statistic=STATISTIC[number], **both)
 
 
@@ -72,16 +72,16 @@ def size_of(error: float, expected: float) -> Fact:
     return fact("size", times=multiple(error / expected))
 
 
-def shortened(own: str, theirs: str) -> tuple[str, str]:
+def shortened(debug: str, reference: str) -> tuple[str, str]:
     """Two numbers with as many digits as tell them apart, six at least; all else as it is."""
     try:
         for digits in range(_DIGITS, _ALL_DIGITS):
-            left, right = _rounded(own, digits), _rounded(theirs, digits)
+            left, right = _rounded(debug, digits), _rounded(reference, digits)
             if left != right:
                 return left, right
     except ValueError:
         pass  # no numbers
-    return own, theirs
+    return debug, reference
 
 
 def _rounded(number: str, digits: int) -> str:

@@ -22,6 +22,7 @@ from msprobe_builder.database.read.matches import (
     partner_of,
     partners_of,
 )
+from msprobe_builder.database.read.not_finite import StoredBeginning, read_beginnings
 from msprobe_builder.database.read.skeleton import read_skeleton
 from msprobe_builder.database.read.tree import (
     of_micro_step,
@@ -31,6 +32,8 @@ from msprobe_builder.database.read.tree import (
     read_twins,
 )
 from msprobe_builder.database.read.values import read_norms
+from msprobe_builder.facts.fact import fact
+from msprobe_builder.metrics.beginning import Part
 from tb_graph_ascend.problems import ProblemError
 from tb_graph_ascend.query.wanted import wanted_graph, wanted_node, wanted_places
 from tests.small_graphs import RANDOMS, Node, Pair, Seeded, graph_of, random_pair, written
@@ -171,6 +174,43 @@ def test_norms_are_those_of_the_first_output_that_has_one(random: Random) -> Non
             found = read_norms(connection, graph_of(connection, pair, side))
             wanted = norms if any(norm != -1 for norm in norms) else []
             np.testing.assert_array_equal(found, np.array(wanted, dtype=np.float64))
+
+
+def test_where_nothing_has_a_norm_there_are_no_norms() -> None:
+    pair = random_pair(Seeded(1))
+    for node in pair.sides[0].values():
+        node.parameters.clear()
+    with written([pair]) as connection:
+        assert read_norms(connection, graph_of(connection, pair, 0)).shape == (0,)
+
+
+@given(RANDOMS)
+def test_where_bad_values_began(random: Random) -> None:
+    """In order of execution; a call inside of which no API call was recorded is closed."""
+    pairs = [random_pair(random, rank) for rank in range(2)]
+    nodes = {one: (pair, side) for pair in pairs for side in (0, 1) for one in pair.sides[side]}
+    chosen = sorted(random.sample(list(nodes), random.randint(1, len(nodes))))
+    parts = {one: random.choice(list(Part)) for one in chosen}
+    givers = {one: random.choice([None, *nodes]) for one in chosen}
+    with written(pairs) as connection:
+        connection.executemany(
+            "INSERT INTO not_finite VALUES (?, ?, ?, 'as in an older file')",
+            [(one, int(parts[one]), givers[one]) for one in chosen],
+        )
+        found = read_beginnings(connection)
+    why, wanted = (fact("text", text="as in an older file"),), []
+    for one in sorted(chosen, key=lambda one: (nodes[one][1], one)):
+        pair, side = nodes[one]
+        own, all_nodes = pair.sides[side][one], pair.sides[side]
+        inside = [all_nodes[node].kind for node in range(one + 1, own.end + 1)]
+        is_closed = Kind.API not in (own.kind, *inside)
+        wanted.append(
+            StoredBeginning(
+                one, side, 0, pair.rank, one - min(all_nodes), parts[one], givers[one], why,
+                own.kind, own.name, is_closed,
+            )
+        )  # fmt: skip
+    assert found == wanted
 
 
 @given(RANDOMS)

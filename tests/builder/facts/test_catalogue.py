@@ -13,7 +13,10 @@ import pytest
 from msprobe_builder.facts.wording import FORMS, LANGUAGES, PLACE, catalogue
 from tests.conftest import REPOSITORY
 
-PACKAGES = ("msprobe_builder", "msprobe_operators", "msprobe_checks", "tb_graph_ascend")
+PACKAGES = (
+    *("msprobe_builder", "msprobe_operators", "msprobe_checks", "msprobe_bisect"),
+    "tb_graph_ascend",
+)
 # Functions whose first argument is a code and whose keywords are its arguments.
 MAKERS = {"fact"}
 OF_LISTS = {code for code in catalogue("en") if code.startswith("list.")}
@@ -56,7 +59,7 @@ PRINTING = (
     "msprobe_builder/export/layer_mapping.py",
     *("msprobe_builder/database/findings.py", "msprobe_checks/", "tb_graph_ascend/page/"),
     *("msprobe_operators/command.py", "msprobe_operators/more_commands.py"),
-    *("msprobe_operators/build_command.py", "msprobe_operators/report/"),
+    *("msprobe_operators/build_command.py", "msprobe_operators/report/", "msprobe_bisect/"),
 )
 
 

@@ -58,6 +58,7 @@ ARGUMENTS = {
     "remainder": "x, 0.3",
     "fmod": "x, 0.3",
     "floor_divide": "x, 0.3",
+    **dict.fromkeys(("lshift", "rshift", "rlshift", "rrshift"), "(p * 9).long(), 2"),
     "gelu": "x",
     "softmax": "x, -1",
     "log_softmax": "x, -1",
@@ -243,6 +244,10 @@ ARGUMENTS = {
     "slogdet": "square",
     "inverse": "square",
     "multi_dot": "(x, w, w.t())",
+    "matrix_power": "square, 3",
+    "matrix_exp": "square",
+    "cartesian_prod": "v, u",
+    "window": "9",
     "pairwise_distance": "x, y",
 }
 # Rows whose function takes one tensor of that name.

@@ -29,7 +29,7 @@ _WORDS = {
     "is": "commutative adds_product attention convolution recurrent cell by_label padded own_mean"
     " takes_infinity chooses_size sizes of_number factors writes_first"
     " reads_nothing describes hooks exposes exposes_result exact one_signed other_in_linalg"
-    " reaches",
+    " reaches sums_last cancels same_in_mindspore same_primitive",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from contextlib import closing
 from functools import partial
@@ -89,3 +90,26 @@ def test_a_partner_that_is_none_is_said_in_a_sentence(
     said = capsys.readouterr().err
     assert "is damaged" in said
     assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("options", [["--format", "csv"], [], ["--no-advice"]])
+def test_what_cannot_be_read_to_its_end_leaves_no_table(
+    options: list[str], database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of several tables, also those that came before the damage."""
+    damaged = tmp_path / "damaged.vis.db"
+    shutil.copy(database, damaged)
+    with closing(sqlite3.connect(damaged)) as connection:
+        [[page]] = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'verdict'")
+        [[size]] = connection.execute("PRAGMA page_size")
+    content = bytearray(damaged.read_bytes())
+    content[(page - 1) * size : page * size] = b"\xff" * size
+    damaged.write_bytes(content)
+    out = tmp_path / "out"
+    assert main(["table", str(damaged), "-o", str(out), *options]) == 1
+    assert "is damaged" in capsys.readouterr().err
+    assert not out.exists()
+    out.mkdir()
+    (out / "mine.txt").write_text("mine")
+    assert main(["table", str(damaged), "-o", str(out), *options]) == 1
+    assert [path.name for path in out.iterdir()] == ["mine.txt"]

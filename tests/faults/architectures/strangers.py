@@ -1,7 +1,7 @@
 """A fourth part: latent attention, modulated patches, graphs, speech and two towers.
 
 ``fused`` takes one kernel where the reference takes several calls, ``recompute`` computes blocks
-again on the way back.
+again on the backward pass.
 """
 
 # mypy: disable-error-code="no-untyped-call, no-any-return"

@@ -230,7 +230,7 @@ export class GaTensorTable extends LocalizedElement {
           text-decoration: underline dotted;
           text-underline-offset: 3px;
         }
-        .lone {
+        .one-side {
           margin-left: 8px;
           color: var(--ga-muted);
           font: 12px/20px var(--ga-font);

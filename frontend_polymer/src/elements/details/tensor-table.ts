@@ -244,8 +244,8 @@ function nameCell(row: ParameterRow, isPair: boolean, text: Texts): HTMLElement 
     cell.append(flag);
   }
   if (isPair && !(npu && bench)) {
-    const lone = npu ? text.tensors.onlyDebug : text.tensors.onlyReference;
-    cell.append(create('span', 'lone', lone));
+    const oneSide = npu ? text.tensors.onlyDebug : text.tensors.onlyReference;
+    cell.append(create('span', 'one-side', oneSide));
   }
   return cell;
 }

@@ -229,9 +229,9 @@ function countsOf({ imported }: MatchReport) {
   return { made, present, leftOut };
 }
 
-function line({ npu, bench, matched, turned, problem }: ImportedPair, text: Texts): HTMLElement {
+function line({ npu, bench, matched, swapped, problem }: ImportedPair, text: Texts): HTMLElement {
   const item = create('li', '');
-  const names = turned ? `${bench} ↔ ${npu}` : `${npu} ↔ ${bench}`;
+  const names = swapped ? `${bench} ↔ ${npu}` : `${npu} ↔ ${bench}`;
   const fate = matched > 0 ? text.match.importMade : text.match.importPresent;
   item.append(
     create('span', 'mono', names),

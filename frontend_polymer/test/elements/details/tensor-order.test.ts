@@ -89,12 +89,12 @@ describe('the table as a file', () => {
   });
 
   it('has all of both sides, one row per parameter, as wide as its head', () => {
-    const lone = create(ParameterRowSchema, {
+    const oneSide = create(ParameterRowSchema, {
       bench: create(ParameterSchema, { name: 'input.0', section: Section.INPUT, value: 'None' }),
     });
     const detail = create(NodeDetailSchema, {
       npu: create(NodeRecordSchema, { name: 'Torch.add.0.forward' }),
-      rows: [...ROWS, lone],
+      rows: [...ROWS, oneSide],
     });
     const rows = fileRows(detail, { step: 3, rank: 1 }, COLUMNS, en.verdict.tell);
     const head = rows[0]!;

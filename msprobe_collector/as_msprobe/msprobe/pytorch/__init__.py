@@ -9,7 +9,9 @@ from msprobe_collector.compat import (
     compare_distributed,
     module_dump,
     module_dump_end,
+    random_save,
     seed_all,
+    set_reproducibility,
 )
 
 __all__ = [
@@ -21,5 +23,7 @@ __all__ = [
     "compare_distributed",
     "module_dump",
     "module_dump_end",
+    "random_save",
     "seed_all",
+    "set_reproducibility",
 ]

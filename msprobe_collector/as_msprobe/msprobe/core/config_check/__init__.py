@@ -29,6 +29,5 @@ class ConfigChecker:
 
     @staticmethod
     def apply_patches(fmk: str = "pytorch") -> None:
-        """Begin to count calls that draw, where they are counted."""
-        if fmk != "mindspore":
-            _of(fmk).apply_patches(fmk)
+        """Begin to count calls that draw."""
+        _of(fmk).apply_patches(fmk)

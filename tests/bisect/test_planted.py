@@ -1,0 +1,105 @@
+"""The bank of searches: planted causes end at the culprit, correct pairs at "no fault".
+
+All of it is slow; continuous integration tries one of each, which the commit chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.bisect.training import IN_TWO, reproduced, searched, settled
+from tests.shares import head
+
+
+class Cause(NamedTuple):
+    """What a search has to end with; ``said`` is part of the sentence."""
+
+    step: int
+    culprit: str
+    proof: str | None = None
+    said: str = ""
+    more: str = ""
+    how: str = ""
+
+
+CAUSES = {
+    # Kernels, which are proven and reproduced.
+    "gelu": Cause(0, "Functional.gelu.0", "operator"),
+    "gelu_backward": Cause(0, "Functional.gelu.1", "operator"),
+    "late": Cause(3, "Functional.gelu.1", "operator"),
+    "softmax": Cause(0, "Functional.softmax.0", "operator"),
+    "layer_norm": Cause(0, "Functional.layer_norm.0", "operator"),
+    # Arguments, those of another commit among them.
+    "argument": Cause(0, "Tensor.__mul__.1", "argument"),
+    "eps": Cause(0, "Functional.layer_norm.3", "argument"),
+    "dim": Cause(0, "Functional.softmax.1", "argument"),
+    "commit": Cause(0, "Functional.gelu.0", "argument"),
+    # Wiring.
+    "wiring": Cause(
+        0, "Module.layers.0.second.LayerNorm.forward.1", said="The reference has no such call"
+    ),
+    "skipped": Cause(0, "Tensor.__add__.3.forward", said="Module.layers.1"),
+    # What goes in.
+    "data": Cause(2, "data", said="other data"),
+    "labels": Cause(1, "Functional.cross_entropy.0"),
+    "weights": Cause(0, "weights", said="layers.1.up.weight"),
+    # The optimizer and what stands before and behind it.
+    "rate": Cause(2, "settings", said="lr of group 0 is 0.0005, in the reference 0.00081"),
+    "betas": Cause(0, "settings", said="betas of group 0"),
+    "schedule": Cause(1, "settings", said="lr of group 0 is 0.0005, in the reference 0.0009"),
+    "update": Cause(1, "update", said="head.weight"),
+    "clip": Cause(0, "gradients", said="such as clipping or scaling"),
+    "scaled": Cause(1, "gradients", said="such as clipping or scaling"),
+    "reduction": Cause(1, "gradients", said="of rank 1", how=IN_TWO),
+    "region": Cause(0, "layers.1", more="compiled"),
+}
+PAIRS = {
+    "the same": ("none", ""),
+    "other kernels": ("kernels", ""),
+    "other kernels in half precision": ("kernels", "half"),
+    "products written out": ("written", ""),
+    "products written out in half precision": ("written", "half"),
+    "compiled": ("none", "compiled"),
+}
+
+
+def rotating(names: Iterable[str]) -> list[Any]:
+    """All of them slow but one."""
+    names = list(names)
+    chosen = int(head(), 16) % len(names)
+    marks = [pytest.mark.repeated if at == chosen else pytest.mark.slow for at in range(len(names))]
+    return [pytest.param(one, marks=mark) for one, mark in zip(names, marks, strict=True)]
+
+
+@pytest.mark.parametrize("plant", rotating(CAUSES))
+def test_a_search_ends_at_the_culprit(
+    plant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled(tmp_path, monkeypatch)
+    cause = CAUSES[plant]
+    status, found = searched(plant, more=cause.more, how=cause.how)
+    assert (status, found["conclusion"]) == (4, "fault"), found
+    assert found["step"] == cause.step, found
+    assert cause.culprit in found["culprit"], found
+    assert cause.said in found["sentence"], found
+    if cause.proof is not None:
+        assert found["proof"] == cause.proof, found
+    has_one = cause.proof == "operator"
+    assert (tmp_path / "search" / "reproduce.py").exists() == has_one
+    if has_one:
+        kernel = "gelu_backward" if plant == "late" else plant
+        assert [reproduced(one) for one in (kernel, "none")] == [1, 0]
+
+
+@pytest.mark.parametrize("pair", rotating(PAIRS))
+def test_a_correct_pair_is_not_accused(
+    pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled(tmp_path, monkeypatch)
+    plant, more = PAIRS[pair]
+    status, found = searched(plant, more=more)
+    assert (status, found["conclusion"]) == (0, "clean"), found
