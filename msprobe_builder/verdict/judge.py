@@ -114,12 +114,11 @@ _TOLD_BETTER = {
 
 
 def _is_told_better(by_rules: Judgement, first: Suspect) -> bool:
-    """Whether rules say more: what it is, the same place, or why that is doubtful."""
+    """Whether rules say more of the same place, or what it is."""
     best = by_rules.suspects[0]
-    doubted = [_place(one) for one in by_rules.suspects if one.strength is not Strength.STRONG]
     if by_rules.conclusion != FAULT or best.cause in _TOLD_BETTER:
         return True
-    return _place(first) in (_place(best), *doubted)
+    return _place(first) == _place(best)
 
 
 def _doubted(result: PairResult, told: Judgement) -> Judgement:

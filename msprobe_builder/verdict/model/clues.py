@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operations
+from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import THRESHOLD, Clue, Evidence
 from msprobe_builder.verdict.model.conduct import MOVES
-from msprobe_builder.verdict.model.converging import Ways
+from msprobe_builder.verdict.model.converging import Leaks, Ways
 from msprobe_builder.verdict.model.edges import maker_guessed, of_edges
 from msprobe_builder.verdict.model.exchanged import without_exchanged
 from msprobe_builder.verdict.model.lacking import calls_alone, cut_off, of_lacking
@@ -71,7 +72,7 @@ def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
     dead = _results_agree(evidence, 1) and _nobody_keeps(evidence)
     no_gradient_is_off = _gradients_agree(evidence)
     habits = _habits(evidence, found)
-    ways = Ways(evidence)
+    ways, leaks = Ways(evidence), Leaks(evidence)
     for one in found:
         if dead and one.cause is Cause.OUTPUT:
             continue
@@ -89,7 +90,10 @@ def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
         is_inside = one.row >= 0 and calls.direction[at] != Direction.NONE
         if one.cause not in _OF_PROGRAM and is_inside and 0 <= worst[around] <= _FELT:
             units = one.error / unit[one.row]
-            if calls.is_module[around] and units > _VANISHED * max(worst[around], 1.0):
+            vanishes = calls.is_module[around] and units > _VANISHED * max(worst[around], 1.0)
+            if vanishes and one.score > THRESHOLD and leaks.leaves(at, around):
+                vanishes = False
+            if vanishes:
                 if not (runs.is_mixed and one.cause is Cause.WIRING):
                     continue
                 one = replace(one, meets_again=True)  # half precision hides what comes of it
@@ -132,7 +136,9 @@ def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:
         return False
     at = int(table.node[clue.row])
     is_told = runs.npu.calls.is_api[at] and bool(evidence.does.counts[at])  # by what it is given
-    if not is_told or runs.backward[at]:
+    kind = runs.npu.calls.operators[int(runs.npu.calls.stem[at])].kind
+    # Tensors that are joined, or multiplied, in another order look the same in numbers.
+    if not is_told or runs.backward[at] or kind in (Kind.JOIN, Kind.PRODUCT):
         return False
     first, last = np.searchsorted(table.node, [at, at + 1]).tolist()
     is_output = table.is_tensor[first:last] & (table.section[first:last] == Section.OUTPUT)

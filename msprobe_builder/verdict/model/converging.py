@@ -91,3 +91,25 @@ class Ways:
     def _users(self, row: int) -> list[int]:
         first, last = np.searchsorted(self._used, [row, row + 1]).tolist()
         return [one for one in self._by[first:last].tolist() if self._is_call[one]]
+
+
+class Leaks:
+    """Tensors that are off and leave a module otherwise than in what it puts out."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        runs, seen = evidence.runs, evidence.seen
+        table = runs.npu.table
+        unit = runs.coarse if runs.is_mixed else runs.fine
+        used = np.flatnonzero(runs.rows(Section.INPUT) & (runs.origin >= 0))
+        used = used[~runs.backward[table.node[used]] & (seen.size[used] > _AGREES * unit[used])]
+        self._made, self._by = table.node[runs.origin[used]], table.node[used]
+        self._end = runs.npu.tree.subtree_end
+        self._known: dict[tuple[int, int], bool] = {}
+
+    def leaves(self, node: int, module: int) -> bool:
+        """Whether a call behind the module is given what one inside, from ``node`` on, has made."""
+        end = int(self._end[module])
+        if (node, module) not in self._known:
+            inside = (self._made >= node) & (self._made <= end)
+            self._known[node, module] = bool((inside & (self._by > end)).any())
+        return self._known[node, module]

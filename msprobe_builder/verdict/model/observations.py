@@ -41,6 +41,7 @@ _UNRELATED = 0.5
 _TELLING, _NEARLY, _THREE = 0.1, 0.5, 3  # of numbers that are multiples of others
 _SEVERAL, _SOME = 16, 8  # elements, tensors
 _HALF = 0.5  # of one
+_REMAINS = 1e-3  # of what tensors usually hold, what rounding may leave of nothing
 _MOST_READ, _MOST_OF_READ = 20 * SINGLE, 0.9  # what sums of any order may differ by
 _EXACT_SPREAD = 1.5  # e that was measured, in units of e that was expected
 
@@ -107,6 +108,7 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
         moved = np.where(apart == 0, 0.0, apart / unit)
     moved[_MIN:, masked] = _masked_otherwise(own, theirs, *hides)[masked]
     moved = np.where(np.isfinite(moved) & known, moved, np.nan)
+    moved[:, _is_something(runs, rows, own, theirs)] = WORST
     broken = known & (np.isfinite(own) != np.isfinite(theirs))
     broken &= ~((own < _MASK_FROM) & (theirs < _MASK_FROM))
     moved[:, broken[:_MEAN].any(axis=0)] = WORST
@@ -147,6 +149,16 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
     result.differs[:] |= (result.moved[_MEAN:] > least).any(axis=0)
     result.differs[result.exact > 0] = True
     return result
+
+
+def _is_something(runs: Runs, rows: Int, debug: Float, reference: Float) -> Bool:
+    """Where the reference has zeros alone, and this run what is no remainder of rounding."""
+    forward = ~runs.backward[runs.npu.table.node[rows]] & ~runs.discrete[rows]
+    usual = debug[_NORM] / np.sqrt(np.fmax(runs.npu.table.numel[rows], 1.0))
+    some = forward & np.isfinite(usual) & (usual > 0)
+    if not some.any():
+        return np.asarray(some)
+    return np.asarray(some & (reference[_NORM] == 0) & (usual > _REMAINS * np.median(usual[some])))
 
 
 def _one_more(elements: Float, theirs: Float, unit: Float) -> Float:

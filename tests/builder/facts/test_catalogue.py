@@ -59,6 +59,7 @@ PRINTING = (
     "msprobe_builder/export/layer_mapping.py",
     *("msprobe_builder/database/findings.py", "msprobe_checks/", "tb_graph_ascend/page/"),
     *("msprobe_operators/command.py", "msprobe_operators/more_commands.py"),
+    "msprobe_operators/replay_command.py",
     *("msprobe_operators/build_command.py", "msprobe_operators/report/", "msprobe_bisect/"),
 )
 
