@@ -14,9 +14,11 @@ from random import Random
 import numpy as np
 from hypothesis import given
 
-from msprobe_builder.align.evidence.scores import disagreeing, levels
+from msprobe_builder.align.evidence.scores import disagreeing, levels, trust_of
+from msprobe_builder.align.evidence.sites import shared_sites
 from msprobe_builder.align.evidence.sizes import given_other_sizes, other_form, takes_more
 from msprobe_builder.align.evidence.traits import Traits, has_values, traits_of
+from msprobe_builder.align.pairing.offers import _free_around
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.match.outline import outline_of
 from msprobe_builder.pipeline.compare import read_rank
@@ -150,8 +152,9 @@ def test_traits_are_what_the_records_say(random: Random) -> None:
             calls = [held for held in side.dump.inside(name) if not held.startswith("Module")]
             assert traits.below[node].sum() == len(calls)
             assert (traits.operator[node] < 0) == name.startswith("Module")
-        values = [one for name in side.nodes for one in side.dump.tensors(name, "inputs")]
-        assert has_values(traits) == any(one["Norm"] is not None for one in values)
+        # A call of which one tensor has no numbers has none.
+        norms = [joined(side.dump.tensors(name, "inputs"))[0] for name in side.nodes]
+        assert has_values(traits) != all(map(math.isnan, norms))
     left, right = sides
     for (one, node), (two, other) in product(left.nodes.items(), right.nodes.items()):
         for section in SECTIONS:
@@ -243,3 +246,94 @@ def test_pairs_are_weighed_by_what_the_records_say(random: Random) -> None:
             differing += level_of(mine["outputs"], theirs["outputs"]) < 2
     grid = np.repeat(a, len(b)), np.tile(b, len(a))
     assert disagreeing(left.traits.outputs, right.traits.outputs, *grid) == differing
+
+
+RELATIONS = (1.0, 1.01, 2.0)  # equal, near and another norm
+
+
+def layers(weights: list[float], outputs: list[float]) -> Dump:
+    """A network of layers with weights of these norms, which put out tensors of these."""
+    data: dict[str, Record] = {}
+    construct: dict[str, str | None] = {}
+    for place, (weight, output) in enumerate(zip(weights, outputs, strict=True)):
+        name = f"Module.net.part{place}.Part.forward.0"
+        construct[name] = None
+        made = tensor(output * (1 + place), high=output, low=-output, shape=(2, 4))
+        data[name] = forward([tensor(shape=(2, 4))], [made])
+        held = tensor(weight * (1 + place), high=weight, low=-weight, shape=(4, 4))
+        data[name]["parameters"] = {"weight": held}
+    return Dump(data, construct)
+
+
+@given(RANDOMS)
+def test_what_agrees_is_trusted_as_far_as_weights_and_results_do(random: Random) -> None:
+    """By the shares that are equal, near or other; where weights differ, by the last result."""
+    count = random.randint(2, 8)
+    norms = [[random.choice(RELATIONS) for _ in range(count)] for _ in range(2)]
+    left, right = read([layers(*norms), layers([1.0] * count, [1.0] * count)])
+    a, b = (np.array([*side.nodes.values()]) for side in (left, right))
+    found = trust_of(left.traits, right.traits, a, b)
+    weights, outputs = ([one.count(value) / count for value in RELATIONS] for one in norms)
+    differ = weights[0] < 0.5
+    assert found.weights == (0.0 if differ else 1.5)
+    none = differ and norms[1][-1] != 1.0
+    assert found.equal == (2.0 if outputs[0] >= 0.08 and not none else 0.0)
+    is_near = outputs[1] >= 0.08 and outputs[0] + outputs[1] >= 0.4
+    assert found.near == (1.0 if is_near and not none else 0.0)
+    assert found.same_sizes
+    assert found.same_shapes
+
+
+@given(RANDOMS)
+def test_what_stands_around_a_node_is_free_up_to_the_first_with_a_partner(random: Random) -> None:
+    [side] = read([some_dump(random)])
+    nodes = side.nodes
+    partner = np.array([random.choice([-1, -1, 0, 7]) for _ in range(len(side.traits))])
+    for name, node in nodes.items():
+        around = []
+        above = side.dump.construct[name]
+        while above is not None and partner[nodes[above]] < 0:
+            around.append(nodes[above])
+            above = side.dump.construct[above]
+        assert _free_around(side.traits, partner, node) == around
+
+
+LINES = ("x = f(x)", "x = g(x)")
+
+
+@given(RANDOMS)
+def test_a_call_site_is_the_two_innermost_lines_of_ones_own_code(random: Random) -> None:
+    """Whatever stands outside of them, in between of a framework, or is the number of a line."""
+    sides, sites = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        texts = Texts()
+        for side in range(2):
+            stack, lines = {}, {}
+            for number in range(random.randint(1, 4)):
+                name = f"Torch.relu.{number}.forward"
+                own = [random.choice(LINES) for _ in range(random.randint(0, 4))]
+                frames = []
+                for line in own:
+                    place = random.randint(1, 99)
+                    if random.random() < 0.3:
+                        frames.append("File /site-packages/torch/nn/a.py, line 3, in call, \n f()")
+                    frames.append(f"File /home/user/m.py, line {place}, in step, \n {line}")
+                stack[name], lines[name] = frames, tuple(own[:2])
+            data = {name: forward([tensor()], [tensor()]) for name in stack}
+            path = write_dump(Path(folder) / str(side), data, dict.fromkeys(data), stack)
+            read_side, _ = read_rank(path, texts)
+            sides.append(read_side)
+            sites.append(lines)
+    found = shared_sites(*sides)
+    known: list[dict[tuple[str, ...], int]] = [{}, {}]
+    for side, (part, lines) in enumerate(zip(sides, sites, strict=True)):
+        for node, name in enumerate(part.tree.names):
+            own_lines = lines.get(name, ())
+            is_shared = bool(own_lines) and own_lines in sites[1 - side].values()
+            number = int(found[side][node])
+            assert bool(number) == is_shared
+            if number:
+                assert known[side].setdefault(own_lines, number) == number
+    for shared in known[0].keys() & known[1].keys():
+        assert known[0][shared] == known[1][shared]
+    assert len(set(known[0].values())) == len(known[0])

@@ -32,10 +32,15 @@ def recorded() -> Callable[[str], tuple[Path, Path]]:
 
 @pytest.fixture(scope="session")
 def tell(tmp_path_factory: pytest.TempPathFactory) -> Tell:
-    """What is told of two folders; of the same two it is found out once."""
+    """What the rules tell of two folders; of the same two it is found out once."""
+    return judged_by("rules", tmp_path_factory)
+
+
+def judged_by(judge: str, tmp_path_factory: pytest.TempPathFactory) -> Tell:
+    """What a judge tells of two folders."""
 
     @functools.cache
     def told(npu: Path, bench: Path) -> Told:
-        return told_of(npu, bench, tmp_path_factory.mktemp("told"))
+        return told_of(npu, bench, tmp_path_factory.mktemp("told"), judge)
 
     return told

@@ -77,7 +77,7 @@ LEFT JOIN tensor AS other ON other.node_id = match.bench_node AND other.ordinal 
 LEFT JOIN text AS note ON note.text_id = note_id
 WHERE own.node_id BETWEEN ? AND ? {condition} ORDER BY own.node_id, own.ordinal
 """
-_LONE_TENSORS = """
+_UNMATCHED_TENSORS = """
 SELECT {columns}
 FROM tensor AS other JOIN node_view ON node_view.node_id = other.node_id
 LEFT JOIN match ON match.bench_node = other.node_id
@@ -175,7 +175,7 @@ def _query(table: Table, side: int) -> str:
     elif side == 0:
         query, columns = _TENSORS, _pair_columns()
     else:
-        query, columns = _LONE_TENSORS, _unmatched_columns()
+        query, columns = _UNMATCHED_TENSORS, _unmatched_columns()
     listed = ", ".join(f"{value} AS {name}" for name, value in columns.items())
     return query.replace("{columns}", listed)
 

@@ -53,10 +53,10 @@ def arranged_by(
             ]
     if found:
         return min(found)[1:]
-    return _lone_choice(runs, node) if is_gross and not runs.backward[node] else None
+    return _unmatched_choice(runs, node) if is_gross and not runs.backward[node] else None
 
 
-def _lone_choice(runs: Runs, node: int) -> tuple[int, int] | None:
+def _unmatched_choice(runs: Runs, node: int) -> tuple[int, int] | None:
     """The last call of one side alone, before, that put out whole numbers or truth values.
 
     Of these next to nothing is recorded: two masks have equal statistics whatever they mask. Or
@@ -65,11 +65,11 @@ def _lone_choice(runs: Runs, node: int) -> tuple[int, int] | None:
     found = []
     for side, part, partner in ((0, runs.npu, runs.partner), (1, runs.bench, runs.bench_partner)):
         before = node if side == 0 else int(runs.partner[node])
-        lone = part.calls.is_forward_call & (partner < 0)
-        moves = lone & part.calls.are(lambda one: one.kind in _PLACING)
+        unmatched = part.calls.is_forward_call & (partner < 0)
+        moves = unmatched & part.calls.are(lambda one: one.kind in _PLACING)
         discrete = discrete_types(runs.texts)[part.table.dtype_id] & part.table.is_tensor
         discrete |= moves[part.table.node]
-        put_out = part.table.node[discrete & put_out_by(part, lone)]
+        put_out = part.table.node[discrete & put_out_by(part, unmatched)]
         near = put_out[(put_out < before) & (before - put_out < _NEAR)]
         found += [(before - int(one), side, int(one)) for one in near[:1]]
     return min(found)[1:] if found else None

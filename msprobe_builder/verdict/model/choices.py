@@ -1,6 +1,6 @@
 """What follows from another choice: elements that come from elsewhere in one of the runs.
 
-A choice that rounding turned (another expert, another bin) exchanges whole rows of all that is
+A choice that rounding changed (another expert, another bin) exchanges whole rows of all that is
 computed of it. Statistics show little of that, so it is followed from call to call.
 """
 

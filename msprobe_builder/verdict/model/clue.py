@@ -73,8 +73,8 @@ class Evidence:
     ) -> Evidence:
         """With what only this needs."""
         idle = idle_calls(runs.npu)
-        theirs = idle_calls(runs.bench)
-        there = (runs.partner >= 0) & theirs[runs.partner]
+        reference = idle_calls(runs.bench)
+        there = (runs.partner >= 0) & reference[runs.partner]
         either = idle | there
         twin = runs.npu.calls.twin
         over = runs.backward & (twin >= 0) & either[twin]

@@ -14,7 +14,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operations
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.model.clue import THRESHOLD, Clue, Evidence
+from msprobe_builder.verdict.model.clue import ONE_SIDED, THRESHOLD, Clue, Evidence
 from msprobe_builder.verdict.model.conduct import MOVES
 from msprobe_builder.verdict.model.converging import Leaks, Ways
 from msprobe_builder.verdict.model.edges import maker_guessed, of_edges
@@ -99,11 +99,27 @@ def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
                 one = replace(one, meets_again=True)  # half precision hides what comes of it
         result.append(one)
     end = calls.last_pass if _nothing_comes_of_it(evidence) else -1
-    return [
+    marked = [
         replace(one, meets_again=True)
         if _goes_back(runs, one, ways) or (one.cause in _GIVEN and 0 <= _at(runs, one) <= end)
         else one
         for one in result
+    ]
+    return _as_the_others(runs, marked)
+
+
+def _as_the_others(runs: Runs, found: list[Clue]) -> list[Clue]:
+    """The same: what does not meet again in one module does so by chance in another."""
+    kinds = [operations(one.calls) for one in (runs.npu, runs.bench)]
+    keys = [(one.side, one.cause, int(kinds[one.side][one.node])) for one in found]
+    parts = {
+        key
+        for key, one in zip(keys, found, strict=True)
+        if not one.meets_again and one.cause in ONE_SIDED and one.score > _DOUBT
+    }
+    return [
+        replace(one, meets_again=False) if key in parts else one
+        for key, one in zip(keys, found, strict=True)
     ]
 
 

@@ -28,7 +28,7 @@ _BEFORE, _NEAR = 40, 200  # outputs that tell what an unknown one is off by, and
 _LONE_NEAR = 60
 _SEVERAL_WEIGHTS, _MOST_WEIGHTS = 8, 0.8  # that tell what a cast does, and their share
 _BEYOND, _FIRM = 1.5, 20.0  # times half a unit that no cast makes, and what one of it weighs
-_LONE_VIEWS = 4  # of one side alone, one of the other
+_UNMATCHED_VIEWS = 4  # of one side alone, one of the other
 _SMALL = 50.0  # times shorter than what it is made of a gradient is that cancels
 
 
@@ -46,10 +46,10 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
     counterpart = np.where(made >= 0, runs.other[made], -1)
     weight = table.section[rows] == Section.PARAMETERS
     base[weight & (made < 0)] = 0.0
-    lone = _lone(runs.bench, runs.bench_partner)
-    missing = (bench_made >= 0) & lone[runs.bench.table.node[bench_made]]
+    unmatched = _unmatched(runs.bench, runs.bench_partner)
+    missing = (bench_made >= 0) & unmatched[runs.bench.table.node[bench_made]]
     rewired = (made >= 0) & (counterpart >= 0) & (bench_made >= 0) & (counterpart != bench_made)
-    extra = (made >= 0) & _lone(runs.npu, runs.partner)[table.node[made]] & (counterpart < 0)
+    extra = (made >= 0) & _unmatched(runs.npu, runs.partner)[table.node[made]] & (counterpart < 0)
     base[missing & (made < 0) & ~runs.backward[node]] = 0.0
     unknown = np.isnan(base)
     base[unknown] = _level_before(evidence, rows[unknown])
@@ -118,7 +118,7 @@ def _makers(runs: Runs, rows: Int, differs: Bool) -> tuple[Int, Int]:
         made = np.where(closed, origin, maker)
         given = _first_given(part)
         keeps = (partner < 0) & part.calls.are(_keeps_all) & (given >= 0)
-        for _ in range(_LONE_VIEWS):
+        for _ in range(_UNMATCHED_VIEWS):
             through = differs & (made >= 0) & keeps[at[made]]
             before = np.where(through, makers[given[at[made]]], -1)
             made = np.where(before >= 0, before, made)
@@ -141,7 +141,7 @@ def _first_given(part: Part) -> Int:
     return result
 
 
-def _lone(part: Part, partner: Int) -> Bool:
+def _unmatched(part: Part, partner: Int) -> Bool:
     return np.asarray((part.calls.is_api | part.calls.is_module) & (partner < 0))
 
 

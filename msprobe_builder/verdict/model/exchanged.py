@@ -36,9 +36,9 @@ def _is_exchanged(runs: Runs, row: int) -> bool:
     other = int(runs.other[row])
     if other < 0:
         return False
-    own = _like(runs.npu.table, runs.bench.table, runs, row, other, 0)
-    theirs = _like(runs.bench.table, runs.npu.table, runs, other, row, 1)
-    return own and theirs
+    debug = _like(runs.npu.table, runs.bench.table, runs, row, other, 0)
+    reference = _like(runs.bench.table, runs.npu.table, runs, other, row, 1)
+    return debug and reference
 
 
 def _like(

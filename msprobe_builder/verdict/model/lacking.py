@@ -45,11 +45,11 @@ def of_lacking(runs: Runs) -> Iterable[Clue]:
     kind = operations(calls)
     times = np.bincount(kind[lacking], minlength=int(kind.max(initial=0)) + 1)
     of_all = np.bincount(kind[nodes], minlength=len(times))
-    needing, theirs = _needing(runs.npu), _needing(runs.bench)
+    needing, reference = _needing(runs.npu), _needing(runs.bench)
     inside = _casts_inside(runs)
     for node in lacking.tolist():
         ahead, other = int(calls.twin[node]), int(runs.bench.calls.twin[runs.partner[node]])
-        if runs.backward[node] and min(ahead, other) >= 0 and needing[ahead] != theirs[other]:
+        if runs.backward[node] and min(ahead, other) >= 0 and needing[ahead] != reference[other]:
             continue  # what needs no gradient gets none
         if runs.backward[node] and ahead >= 0 and inside[ahead]:
             continue  # a weight that was cast before gets its gradient where it was cast
@@ -187,7 +187,7 @@ def _otherwise(runs: Runs) -> Bool:
     )
     rows = rows[runs.partner[table.node[rows]] >= 0]
     width = 2 * (1 + max(int(one.position.max(initial=0)) for one in (table, bench)))
-    own, theirs = (
+    debug, reference = (
         node * width + 2 * one.position[chosen] + (one.section[chosen] == Section.OUTPUT)
         for node, one, chosen in (
             (runs.partner[table.node[rows]], table, rows),
@@ -195,11 +195,11 @@ def _otherwise(runs: Runs) -> Bool:
         )
     )
     result = np.zeros(len(runs.npu.tree), dtype=bool)
-    if not len(theirs):
+    if not len(reference):
         return result
-    order = np.argsort(theirs, kind="stable")
-    place = np.minimum(np.searchsorted(theirs[order], own), len(order) - 1)
+    order = np.argsort(reference, kind="stable")
+    place = np.minimum(np.searchsorted(reference[order], debug), len(order) - 1)
     match = others[order[place]]
-    both = theirs[order[place]] == own
+    both = reference[order[place]] == debug
     result[table.node[rows[both & (table.is_tensor[rows] != bench.is_tensor[match])]]] = True
     return result

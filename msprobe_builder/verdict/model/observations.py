@@ -78,39 +78,41 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
     other = runs.other[rows]
     # Tensors of other sizes are other tensors: nothing is read of them.
     rows, other = rows[alike := table.numel[rows] == bench.numel[other]], other[alike]
-    own, theirs = table.statistics[:, rows], bench.statistics[:, other]
+    debug, reference = table.statistics[:, rows], bench.statistics[:, other]
     absent = table.missing[rows] | bench.missing[other]
     known = (absent[None, :] & (1 << np.arange(4))[:, None]) == 0
     elements = np.fmax(table.numel, 1.0)
     with np.errstate(all="ignore"):
-        peak = np.fmax(np.abs(theirs[_MAX]), np.abs(theirs[_MIN]))
-        rms = theirs[_NORM] / np.sqrt(elements[rows])
+        peak = np.fmax(np.abs(reference[_MAX]), np.abs(reference[_MIN]))
+        rms = reference[_NORM] / np.sqrt(elements[rows])
         rms = np.where(np.isfinite(rms) & (rms > 0), rms, peak)
-        hides = masked_rows(own), masked_rows(theirs)
+        hides = masked_rows(debug), masked_rows(reference)
         masked = hides[0] | hides[1]
-        rms = np.where(masked, np.abs(theirs[_MAX]), rms)
-        peak = np.where(masked, np.abs(theirs[_MAX]), peak)
+        rms = np.where(masked, np.abs(reference[_MAX]), rms)
+        peak = np.where(masked, np.abs(reference[_MAX]), peak)
         unit = np.stack(
             [
-                np.fmax(rms, np.abs(theirs[_MAX])),
-                np.fmax(rms, np.abs(theirs[_MIN])),
+                np.fmax(rms, np.abs(reference[_MAX])),
+                np.fmax(rms, np.abs(reference[_MIN])),
                 rms,
-                theirs[_NORM],
+                reference[_NORM],
             ]
         )
-        one_sign = theirs[_MAX] * theirs[_MIN] > 0
-        smallest = np.where(one_sign, np.fmin(np.abs(theirs[_MAX]), np.abs(theirs[_MIN])), 0.0)
+        one_sign = reference[_MAX] * reference[_MIN] > 0
+        smallest = np.where(
+            one_sign, np.fmin(np.abs(reference[_MAX]), np.abs(reference[_MIN])), 0.0
+        )
         # Of what no call has made each element is rounded for itself, the smallest one as well.
         for_itself = one_sign & (runs.maker[rows] < 0) & _is_given(runs, rows)
-        unit[:_MEAN, for_itself] = np.abs(theirs[:_MEAN, for_itself])
-        apart = np.abs(own - theirs)
-        apart[(own == theirs) | (np.isnan(own) & np.isnan(theirs))] = 0.0
+        unit[:_MEAN, for_itself] = np.abs(reference[:_MEAN, for_itself])
+        apart = np.abs(debug - reference)
+        apart[(debug == reference) | (np.isnan(debug) & np.isnan(reference))] = 0.0
         moved = np.where(apart == 0, 0.0, apart / unit)
-    moved[_MIN:, masked] = _masked_otherwise(own, theirs, *hides)[masked]
+    moved[_MIN:, masked] = _masked_otherwise(debug, reference, *hides)[masked]
     moved = np.where(np.isfinite(moved) & known, moved, np.nan)
-    moved[:, _is_something(runs, rows, own, theirs)] = WORST
-    broken = known & (np.isfinite(own) != np.isfinite(theirs))
-    broken &= ~((own < _MASK_FROM) & (theirs < _MASK_FROM))
+    moved[:, _is_something(runs, rows, debug, reference)] = WORST
+    broken = known & (np.isfinite(debug) != np.isfinite(reference))
+    broken &= ~((debug < _MASK_FROM) & (reference < _MASK_FROM))
     moved[:, broken[:_MEAN].any(axis=0)] = WORST
     moved = np.minimum(moved, WORST)
     unknown = [np.full(size, np.nan) for _ in range(7)]
@@ -124,16 +126,16 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
         peak=unknown[5],
         smallest=unknown[6],
         elements=elements,
-        resolution=_resolution(runs, elements, rows, own, theirs),
+        resolution=_resolution(runs, elements, rows, debug, reference),
         differs=np.zeros(size, dtype=bool),
         is_factor=np.zeros(size, dtype=bool),
     )
     several = elements[rows] >= _SEVERAL  # of a single one all numbers are the same
-    result.is_factor[rows] = several & _are_multiples(own, theirs, rms)
+    result.is_factor[rows] = several & _are_multiples(debug, reference, rms)
     for column, values in (
         (result.rms, rms),
-        (result.norm, theirs[_NORM]),
-        (result.mean, theirs[_MEAN]),
+        (result.norm, reference[_NORM]),
+        (result.mean, reference[_MEAN]),
         (result.peak, peak),
         (result.smallest, smallest),
     ):
@@ -141,7 +143,7 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
     result.moved[:, rows] = moved
     result.size[rows] = np.fmax.reduce(moved, axis=0)
     one = np.zeros((2, size))
-    one[:, rows] = np.where(runs.discrete[rows], _one_more(elements[rows], theirs, unit), 0.0)
+    one[:, rows] = np.where(runs.discrete[rows], _one_more(elements[rows], reference, unit), 0.0)
     result.resolution[:] = np.fmax(result.resolution, _read_otherwise(runs, result, rows, one))
     _measured(result, runs, comparisons)
     least = np.fmax(_CLEARLY * result.resolution, one)
@@ -161,14 +163,14 @@ def _is_something(runs: Runs, rows: Int, debug: Float, reference: Float) -> Bool
     return np.asarray(some & (reference[_NORM] == 0) & (usual > _REMAINS * np.median(usual[some])))
 
 
-def _one_more(elements: Float, theirs: Float, unit: Float) -> Float:
+def _one_more(elements: Float, reference: Float, unit: Float) -> Float:
     """What mean and norm of whole numbers move by at least where these differ; half of it.
 
     Their sum, and that of their squares, are whole numbers as well.
     """
     with np.errstate(all="ignore"):
         mean = _HALF / elements / unit[_MEAN]
-        norm = np.sqrt(1 + _HALF / theirs[_NORM] ** 2) - 1
+        norm = np.sqrt(1 + _HALF / reference[_NORM] ** 2) - 1
     return np.asarray(np.nan_to_num(np.stack([mean, norm]), posinf=0.0))
 
 
@@ -193,11 +195,11 @@ def _is_given(runs: Runs, rows: Int) -> Bool:
     return np.asarray(given & ~runs.backward[table.node[rows]])
 
 
-def _are_multiples(own: Float, theirs: Float, rms: Float) -> Bool:
+def _are_multiples(debug: Float, reference: Float, rms: Float) -> Bool:
     """Where all of at least three numbers have grown, or shrunk, by nearly the same share."""
     with np.errstate(all="ignore"):
-        share = np.where(np.abs(theirs) > _TELLING * rms, own / theirs - 1, np.nan)
-        share[_NORM] = own[_NORM] / theirs[_NORM] - 1
+        share = np.where(np.abs(reference) > _TELLING * rms, debug / reference - 1, np.nan)
+        share[_NORM] = debug[_NORM] / reference[_NORM] - 1
         least, most = np.fmin.reduce(share, axis=0), np.fmax.reduce(share, axis=0)
         near = (most - least) < _NEARLY * np.fmin(np.abs(least), np.abs(most))
     return np.asarray(near & (least * most > 0) & (np.isfinite(share).sum(axis=0) >= _THREE))
@@ -209,27 +211,29 @@ def masked_rows(statistics: Float) -> Bool:
     return np.asarray((lowest < _MASK_FROM) & (np.abs(lowest) > _MASK * np.abs(statistics[_MAX])))
 
 
-def _masked_otherwise(own: Float, theirs: Float, mine: Bool, other: Bool) -> Float:
+def _masked_otherwise(debug: Float, reference: Float, masked: Bool, other_masked: Bool) -> Float:
     """What it makes of elements that one side alone has hidden; NaN where nobody knows.
 
     A norm over its mask value is the root of how many elements are hidden.
     """
     with np.errstate(all="ignore"):
-        hidden, there = ((one[_NORM] / one[_MIN]) ** 2 for one in (own, theirs))
+        hidden, there = ((one[_NORM] / one[_MIN]) ** 2 for one in (debug, reference))
         share = np.abs(hidden - there) / np.fmax(hidden, there)
         # What is added to a mask value is there as well.
-        beside = _BESIDE * np.fmax(*(np.abs(one[_MAX] / one[_MIN]) for one in (own, theirs)))
+        beside = _BESIDE * np.fmax(*(np.abs(one[_MAX] / one[_MIN]) for one in (debug, reference)))
         share[share < np.fmax(_COUNTED, beside)] = 0.0
-        sees_all = ((own[_MIN] > _NOT_HIDDEN) & other) | ((theirs[_MIN] > _NOT_HIDDEN) & mine)
-        share[mine != other] = np.where(sees_all, 1.0, np.nan)[mine != other]
+        sees_all = ((debug[_MIN] > _NOT_HIDDEN) & other_masked) | (
+            (reference[_MIN] > _NOT_HIDDEN) & masked
+        )
+        share[masked != other_masked] = np.where(sees_all, 1.0, np.nan)[masked != other_masked]
     return np.asarray(np.sqrt(share))
 
 
-def _resolution(runs: Runs, elements: Float, rows: Int, own: Float, theirs: Float) -> Float:
+def _resolution(runs: Runs, elements: Float, rows: Int, debug: Float, reference: Float) -> Float:
     """What mean and norm may be off by their recorder's sums alone, as a fraction."""
     result = _SUMMED + _SUMMED_PER_ELEMENT * elements
     half = runs.coarse[rows] > SINGLE
-    if any(_are_half(one[_NORM][half]) for one in (own, theirs)):
+    if any(_are_half(one[_NORM][half]) for one in (debug, reference)):
         result[rows[half]] = _HALF_NORM * runs.coarse[rows[half]]
     return np.asarray(result)
 

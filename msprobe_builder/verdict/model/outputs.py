@@ -32,6 +32,7 @@ _ARGUMENT_SHOWS = 2.0
 _SLIGHT = 1e-3  # what the norm of something may be off by that may point anywhere
 _GROSS = 0.02  # less than elements of other places are off by
 _IDLE_CALLS, _ALIKE_CALLS = 4, 64  # behind one another
+_DOUBTFUL = 25.0  # of a call of which nobody can compare what it is given
 _PARTLY_KNOWN = 0.4  # of a score, where not all that went in is known
 
 
@@ -49,11 +50,12 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
     told = expected.told[rows] * spread_of(runs, seen, evidence.does, expected)[rows]
     score = surprise(seen, rows, told, _carried(runs, seen)[table.node[rows]])
     node = table.node[rows]
-    turned = evidence.does.turns[node]
-    score[turned] = _of_norms(seen, rows[turned], told[turned])
+    rotated = evidence.does.turns[node]
+    score[rotated] = _of_norms(seen, rows[rotated], told[rotated])
     is_known = expected.is_whole[rows] & ~evidence.does.received[node]
     score = np.where(is_known, score, _PARTLY_KNOWN * score)
     score = _with_repetitions(runs, rows, score)
+    score = np.where(_given_unknown(runs, seen)[node], np.fmin(score, _DOUBTFUL), score)
     agrees = _given_agrees(evidence)
     discrete = runs.discrete[rows]
     # Behind one choice that agrees in what statistics tell another may follow from it unseen.
@@ -107,6 +109,16 @@ def of_draws(evidence: Evidence) -> Iterable[Clue]:
             yield Clue(float(score[place]), 0, node, Cause.RANDOM, row, error, told)
 
 
+def _given_unknown(runs: Runs, seen: Observations) -> Bool:
+    """Nodes that are given tensors of which one side has no numbers."""
+    table = runs.npu.table
+    rows = runs.rows(Section.INPUT) & (runs.other >= 0) & np.isnan(seen.size) & ~runs.discrete
+    here, there = table.missing != 0, runs.bench.table.missing[runs.other] != 0
+    result = np.zeros(len(runs.npu.tree), dtype=bool)
+    result[table.node[rows & (here | there)]] = True
+    return result
+
+
 def _with_repetitions(runs: Runs, rows: Int, score: Float) -> Float:
     """Scores, with those of the same call in other passes of its module where all are alike."""
     table, calls, parent = runs.npu.table, runs.npu.calls, runs.npu.tree.parent
@@ -142,10 +154,10 @@ def looked_behind(evidence: Evidence, clue: Clue) -> Clue:
         return replace(clue, node=_origin(runs, clue.node))
     if runs.partner[clue.node] < 0 or runs.other_operator[clue.node]:
         return replace(clue, node=_first_of_alike(runs, clue.node))
-    lone = _given_by_lone(evidence, clue.node)
-    if lone is not None:
-        cause = Cause.MISSING if lone[0] else Cause.EXTRA
-        return replace(clue, side=lone[0], node=lone[1], cause=cause)
+    unmatched = _given_by_unmatched(evidence, clue.node)
+    if unmatched is not None:
+        cause = Cause.MISSING if unmatched[0] else Cause.EXTRA
+        return replace(clue, side=unmatched[0], node=unmatched[1], cause=cause)
     by = arranged_by(runs, clue.node, evidence.arguments, is_gross=clue.error > _GROSS)
     return clue if by is None else replace(clue, side=by[0], node=by[1], cause=Cause.ORDER)
 
@@ -155,7 +167,7 @@ def _are_of_one_batch(runs: Runs) -> bool:
     return runs.npu.tree.micro_steps == runs.bench.tree.micro_steps
 
 
-def _given_by_lone(evidence: Evidence, node: int) -> tuple[int, int] | None:
+def _given_by_unmatched(evidence: Evidence, node: int) -> tuple[int, int] | None:
     """Side and node of a call of one side alone that has made what a call is given.
 
     Of another size than there, or in place of what there is not: nothing of it was compared.

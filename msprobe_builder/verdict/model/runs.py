@@ -92,10 +92,10 @@ def runs_of(result: PairResult) -> Runs:
     bench_row = np.full(len(bench.table), -1, dtype=np.int64)
     rows = np.flatnonzero(other >= 0)
     bench_row[other[rows]] = rows
-    own, theirs = (epsilons(one.table.dtype_id, result.texts) for one in (npu, bench))
-    coarse, fine = own.copy(), own.copy()
-    coarse[rows] = np.maximum(own[rows], theirs[other[rows]])
-    fine[rows] = np.minimum(own[rows], theirs[other[rows]])
+    debug, reference = (epsilons(one.table.dtype_id, result.texts) for one in (npu, bench))
+    coarse, fine = debug.copy(), debug.copy()
+    coarse[rows] = np.maximum(debug[rows], reference[other[rows]])
+    fine[rows] = np.minimum(debug[rows], reference[other[rows]])
     discrete = discrete_types(result.texts)[npu.table.dtype_id]
     mixed = has_other_precision(npu, bench.table, result.comparisons)
     maker, bench_maker = (
@@ -137,8 +137,8 @@ def _exchange_operands(npu: Part, bench: Part, other: Int) -> None:
     """Pair the operands of sums and products by what they hold where they come the other way."""
     off = other >= 0
     rows = np.flatnonzero(off)
-    own, theirs = npu.table.statistics[:, rows], bench.table.statistics[:, other[rows]]
-    off[rows] = ((own != theirs) & ~(np.isnan(own) & np.isnan(theirs))).any(axis=0)
+    debug, reference = npu.table.statistics[:, rows], bench.table.statistics[:, other[rows]]
+    off[rows] = ((debug != reference) & ~(np.isnan(debug) & np.isnan(reference))).any(axis=0)
     first = np.flatnonzero(swapped_operands(npu.calls, npu.table, bench.table, other, off))[::2]
     other[first], other[first + 1] = other[first + 1], other[first]
 

@@ -20,8 +20,8 @@ def evidence_of(evidence: Evidence, clue: Clue) -> list[Fact]:
     speak = clue.cause is Cause.ARGUMENT and clue.row < 0 and bool(arguments)  # for themselves
     told = [] if speak else [_story(evidence, clue)]
     for one in arguments[:_SHOWN_ARGUMENTS]:
-        own, theirs = shortened(one.npu, one.bench)
-        told.append(fact("argument", name=one.name, own=own, theirs=theirs))
+        debug, reference = shortened(one.npu, one.bench)
+        told.append(fact("argument", name=one.name, own=debug, theirs=reference))
     if clue.error > 0 and clue.expected > 0:
         told.append(size_of(clue.error, clue.expected))
     return told

@@ -118,3 +118,30 @@ def test_nor_of_norms_that_were_rounded_themselves() -> None:
     npu.statistics[:] = _rounded(npu.statistics, "nearest")
     every = np.arange(LINES)
     assert not errors_of_weights(npu, bench, every, np.zeros(LINES, dtype=bool), texts).any()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.sets(st.integers(0, LINES - 1), max_size=3),
+    st.sets(st.integers(0, LINES - 1), max_size=8),
+    st.sets(st.integers(0, LINES - 1), max_size=8),
+)
+def test_only_pairs_of_one_size_and_of_known_norms_are_judged(
+    seed: int, off: set[int], resized: set[int], unknown: set[int]
+) -> None:
+    """The others count neither as rounded nor as errors; of fewer than six nothing is told."""
+    weights = _weights(seed)
+    own = [
+        _rounded(one * (1.05 if place in off else 1.0), "nearest")
+        for place, one in enumerate(weights)
+    ]
+    theirs = [one[::2] if place in resized else one for place, one in enumerate(weights)]
+    texts = Texts()
+    bench, npu = _table(theirs, "torch.float32", texts), _table(own, "torch.bfloat16", texts)
+    npu.statistics[3, sorted(unknown)] = np.nan
+    errors = errors_of_weights(npu, bench, np.arange(LINES), np.zeros(LINES, dtype=bool), texts)
+    judged = set(range(LINES)) - resized - unknown
+    wrong = off & judged
+    tells = len(judged) >= 6 and len(wrong) <= len(judged) / 4
+    assert set(np.flatnonzero(errors).tolist()) == (wrong if tells else set())
