@@ -26,12 +26,13 @@ RENAMED = "Module.model.layers.0.self_attention.q_proj.Linear.forward.0"
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is built for the pictures: two dumps of tests/data."""
+    """What is built for the pictures: two dumps below tests/data, or both of one of its pairs."""
 
     npu: str
     bench: str
     options: tuple[str, ...] = ()
     below: str = "step0/rank"
+    names: tuple[str, str] = ("wrong scale", "right")
     keys: tuple[tuple[str, object], ...] = ()
 
 
@@ -39,15 +40,30 @@ COMPARISONS = {
     "attention_scale": Comparison(
         "llama_statistics_wrong_attention_scale", "llama_statistics", ("-oc",)
     ),
+    "lost": Comparison(
+        "pairs/residual_twice/npu",
+        "pairs/residual_twice/bench",
+        names=("residual added twice", "right"),
+    ),
     "four_ranks": Comparison("ddp4_statistics_wrong_attention_scale", "ddp4_statistics", below=""),
-    "nan": Comparison("llama_statistics_nan_weight", "llama_statistics", ("-oc",)),
+    "nan": Comparison(
+        "llama_statistics_nan_weight", "llama_statistics", ("-oc",), names=("NaN weight", "right")
+    ),
     # By names alone, so that there is something left to match by hand.
-    "renamed": Comparison("llama_statistics_renamed_all", "llama_statistics", ("--exact",)),
-    "pipeline": Comparison("sendrecv4_statistics", "sendrecv4_statistics", below="step0"),
+    "renamed": Comparison(
+        "llama_statistics_renamed_all",
+        "llama_statistics",
+        ("--exact",),
+        names=("renamed", "original"),
+    ),
+    "pipeline": Comparison(
+        "sendrecv4_statistics", "sendrecv4_statistics", below="step0", names=("one", "again")
+    ),
     "merged": Comparison(
         "megatron_tp2pp2",
         "megatron_tp1pp1",
         below="step0",
+        names=("4 ranks", "1 rank"),
         keys=(
             (
                 "parallel_merge",
@@ -97,6 +113,8 @@ class Picture:
 
 
 PICTURES = {
+    "gap": Picture("lost", "Tensor.__add__.12.forward", height=700),
+    "gap-chinese": Picture("lost", "Tensor.__add__.12.forward", height=700, locale="zh-CN"),
     "overview": Picture("four_ranks", place="&p.graph_ascend.page=overview"),
     "demo-light": Picture("attention_scale", WRONG),
     "demo-dark": Picture("attention_scale", WRONG, scheme="dark"),
@@ -121,8 +139,11 @@ PICTURES = {
 def build(work: Path, name: str, comparison: Comparison) -> None:
     """Unpack two dumps and compare them into work/runs."""
     for dump in {comparison.npu, comparison.bench}:
-        archive = DUMPS / f"{dump}.tar.xz"
-        unpack = [sys.executable, "-m", "tarfile", "--extract", str(archive), "."]
+        folder = Path(dump)
+        archive = next(DUMPS.glob(f"{folder.parent if folder.parent.name else folder}.tar.xz"))
+        into = work / archive.relative_to(DUMPS).parent
+        into.mkdir(exist_ok=True)
+        unpack = [sys.executable, "-m", "tarfile", "--extract", str(archive), str(into)]
         subprocess.run(unpack, cwd=work, check=True)
     config = work / f"{name}.json"
     request: dict[str, object] = {"is_print_compare_log": False, **dict(comparison.keys)}
@@ -138,7 +159,8 @@ def build(work: Path, name: str, comparison: Comparison) -> None:
         "-o",
         "runs",
     ]
-    command += ["--output-name", name, "--quiet", *comparison.options]
+    command += ["--output-name", name, "--quiet", "--names", *comparison.names]
+    command += comparison.options
     subprocess.run(command, cwd=work, check=True)
 
 

@@ -9,7 +9,7 @@ export const LANGUAGES = { en, zh } satisfies Record<string, Texts>;
 export type Language = keyof typeof LANGUAGES;
 
 /** Where a longer name would be cut, the side is called by its part. */
-const SHORT = 12;
+const SHORT = 9;
 const SETTING = 'language';
 
 /** What the user calls both sides; empty where nobody said. */

@@ -54,7 +54,7 @@ export class GaSearch extends LocalizedElement {
         }
         @media (max-width: 1400px) {
           #side {
-            width: 84px;
+            width: 96px;
           }
           input:not(:placeholder-shown) {
             padding-right: 72px;

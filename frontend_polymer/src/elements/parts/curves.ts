@@ -54,7 +54,7 @@ export function curves(
   if (finite.length) {
     svg.append(
       text(formatNumber(high), LEFT - 8, TOP + 6, 'end'),
-      text(formatNumber(low), LEFT - 8, height - BOTTOM - 4, 'end'),
+      ...(low === high ? [] : [text(formatNumber(low), LEFT - 8, height - BOTTOM - 4, 'end')]),
     );
   }
   if (length) {

@@ -37,7 +37,7 @@ export class GaChoices extends LocalizedElement {
         input {
           width: 100%;
         }
-        #list {
+        #offered {
           max-height: min(50vh, 420px);
           margin-top: 6px;
           overflow: auto;
@@ -62,12 +62,12 @@ export class GaChoices extends LocalizedElement {
           font-weight: 600;
         }
       </style>
-      <dialog id="dialog" aria-label$="[[label]]" on-click="_clicked" on-close="_closed">
+      <dialog id="offer" aria-label$="[[label]]" on-click="_clicked" on-close="_closed">
         <input
-          id="input"
+          id="wanted"
           role="combobox"
           aria-expanded="true"
-          aria-controls="list"
+          aria-controls="offered"
           aria-autocomplete="list"
           aria-label$="[[label]]"
           placeholder="[[text.shell.narrow]]"
@@ -77,7 +77,7 @@ export class GaChoices extends LocalizedElement {
           on-input="_fill"
           on-keydown="_key"
         />
-        <div id="list" role="listbox" aria-label$="[[label]]"></div>
+        <div id="offered" role="listbox" aria-label$="[[label]]"></div>
       </dialog>`;
   }
 
@@ -215,15 +215,15 @@ export class GaChoices extends LocalizedElement {
   }
 
   private get dialog(): HTMLDialogElement {
-    return this.$['dialog'] as HTMLDialogElement;
+    return this.$['offer'] as HTMLDialogElement;
   }
 
   private get input(): HTMLInputElement {
-    return this.$['input'] as HTMLInputElement;
+    return this.$['wanted'] as HTMLInputElement;
   }
 
   private get list(): HTMLElement {
-    return this.$['list'] as HTMLElement;
+    return this.$['offered'] as HTMLElement;
   }
 }
 

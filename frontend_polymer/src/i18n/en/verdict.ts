@@ -33,7 +33,8 @@ export const verdictEn = {
   certainly: (by: string) => `${by[0]!.toUpperCase()}${by.slice(1)}.`,
   likely: (percent: number, by: string) => `${percent} % that it is this place: ${by}.`,
   rival: (name: string, by: string) => `Else ${name} (${by})`,
-  onRanks: (step: number, ranks: string) => `step ${step}, ranks ${ranks}`,
+  onRanks: (step: number, ranks: string) =>
+    `step ${step}, ${/^\d+$/.test(ranks) ? 'rank' : 'ranks'} ${ranks}`,
   wrongIn: (places: string, more: number) =>
     `It shows on ${places}${more > 0 ? ` and in ${more} later ${more === 1 ? 'step' : 'steps'}` : ''}.`,
   followsIn: (count: string) => `${count} graphs follow from it.`,

@@ -1,11 +1,9 @@
 import { describe, expect, it } from 'vitest';
 
 import { pressKey, type KeyTarget } from '../../../src/canvas/keys';
-import { commandsOf, type CommandTarget } from '../../../src/elements/app/commands';
-import { en } from '../../../src/i18n/en';
-import { INITIAL_VIEW } from '../../../src/session/state';
-import { llamaPair } from '../../graphs/llama';
-import { graphPair } from '../../graphs/synthetic';
+import { keyGroups } from '../../../src/elements/app/key-groups';
+import { texts } from '../../../src/i18n';
+import { allCommands } from './all-commands';
 
 /** Whether the canvas takes this key for itself. */
 function isOfCanvas(key: string): boolean {
@@ -13,30 +11,34 @@ function isOfCanvas(key: string): boolean {
   return pressKey({ key } as KeyboardEvent, target);
 }
 
-function commands() {
-  const [graph] = graphPair(...llamaPair({ layers: 2 }));
-  const pairs = [0, 1].map((rank) => ({
-    step: 0,
-    rank,
-    benchNodes: graph.count,
-    npuNodes: graph.count,
-  }));
-  const file = { file: 'a.vis.db', graphs: pairs, isComparison: true, bands: [] };
-  const view = { ...INITIAL_VIEW, page: 'graph', file: 'a.vis.db' };
-  const state = { view, catalog: { files: [file] }, graphs: [graph, graph], measures: null };
-  const target = { state, session: { state } } as unknown as CommandTarget;
-  return commandsOf(target, en);
-}
-
 describe('keys of commands', () => {
   it('are none that the graph has another use for', () => {
-    const keys = commands().flatMap((command) => command.keys);
+    const keys = allCommands().flatMap((command) => command.keys);
     expect(keys.length).toBeGreaterThan(20);
     expect(keys.filter(isOfCanvas)).toEqual([]);
   });
 
   it('mean one thing each', () => {
-    const keys = commands().flatMap((command) => command.keys);
+    const keys = allCommands().flatMap((command) => command.keys);
     expect(keys.filter((key, at) => keys.indexOf(key) !== at)).toEqual([]);
+  });
+
+  it('stand in the documentation, which this writes when run with --update', async () => {
+    const lines = keyGroups(allCommands(), texts()).flatMap(({ title, entries }) => [
+      `\n## ${title}\n\n| key | what it does |\n|---|---|`,
+      ...entries.map(
+        ({ keys, text }) =>
+          `| ${keys
+            .trim()
+            .split(/ {2}/)
+            .map((key) => `\`${key}\``)
+            .join(' ')} | ${text} |`,
+      ),
+    ]);
+    const head =
+      '# Keys of the viewer\n\nMade of the commands by their own test. `?` shows those of what is open.\n';
+    await expect(`${head}${lines.join('\n')}\n`).toMatchFileSnapshot(
+      '../../../../docs/design/keys.md',
+    );
   });
 });
