@@ -107,7 +107,7 @@ mutate: $(VENV)/.dev ## run commands on real files with other values in them (MU
 	@nice -n 10 $(PY) -m tests.fuzz.mutated night $(MUTATIONS) $(NIGHTS)
 night: $(VENV)/.dev ## mutate and fuzz, as cron may start it every night; says what was found in NIGHTS
 	@mkdir -p $(NIGHTS)
-	@{ date && $(MAKE) --no-print-directory mutate && $(MAKE) --no-print-directory fuzz; } \
+	@{ date && make --no-print-directory mutate && make --no-print-directory fuzz; } \
 		>> $(NIGHTS)/log.txt 2>&1 || { tail -n 20 $(NIGHTS)/log.txt; exit 1; }
 
 .PHONY: test-python
