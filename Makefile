@@ -16,8 +16,8 @@ NPM := $(PY) scripts/node.py
 WORKERS ?= auto
 # Which planted faults are tried besides: commit is a seventh, chosen by the commit (tests/shares.py).
 PLANTED ?= none
-# Which of the costly tests: commit is a third, chosen by the commit, most the rest (tests/thirds.py).
-COSTLY ?= $(if $(filter none,$(PLANTED)),commit,$(if $(filter commit,$(PLANTED)),most,all))
+# Which of the costly tests: commit is a quarter, chosen by the commit, half two others (tests/quarters.py).
+COSTLY ?= $(if $(filter none,$(PLANTED)),commit,$(if $(filter commit,$(PLANTED)),half,all))
 TRIED = -m "$(if $(filter none,$(PLANTED)),not slow and not repeated,not slow)" \
 	--planted=$(PLANTED) --costly=$(COSTLY)
 # Where nothing compiled is kept, each of some hundred processes compiles our modules anew.
@@ -64,7 +64,7 @@ checks: build modules $(VENV)/.dev
 		typecheck lint test-frontend
 
 .PHONY: test
-test: checks ## every check but the exhaustive ones, of the costly ones a third (PLANTED=commit: as CI)
+test: checks ## every check but the exhaustive ones, of the costly ones a quarter (PLANTED=commit: as CI)
 	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && \
 		$(PYTEST) $(TRIED) --junitxml=$(TIMES)
 

@@ -14,7 +14,7 @@ from msprobe_builder.files.regular import open_regular
 _BATCH = 65_536  # rows
 
 
-def parquet_rows(path: Path, names: Sequence[str], what: str) -> Iterator[tuple[Any, ...]]:
+def read_parquet_rows(path: Path, names: Sequence[str], what: str) -> Iterator[tuple[Any, ...]]:
     """The columns ``names`` of a file, row by row; BuildError says that it is no ``what``."""
     try:
         import pyarrow.parquet  # type: ignore[import-untyped]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.limits import HIGHEST_NUMBER, LARGEST_JSON
 from msprobe_builder.base.texts import storable
-from msprobe_builder.files.parquet import parquet_rows
+from msprobe_builder.files.parquet import read_parquet_rows
 from msprobe_builder.files.regular import opened_table, read_part
 from msprobe_builder.trend.reference_monitor import ROUNDING, rank_of, reference_rows
 
@@ -110,7 +110,7 @@ def read_rank(directory: Path) -> RankValues:
         parts.append(_columns(directory, reference_rows(directory), targets))
     for number, (first, path) in enumerate(files):
         rows = (
-            parquet_rows(path, _COLUMNS, "record of a monitor")
+            read_parquet_rows(path, _COLUMNS, "record of a monitor")
             if path.suffix == ".parquet"
             else _csv(path)
         )

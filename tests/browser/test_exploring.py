@@ -102,7 +102,7 @@ def test_the_keyboard_walks_opens_and_closes(
         "aria-expanded", "false"
     )
     tree.press("x")
-    expect(tree).to_have_attribute("aria-label", "Hierarchy, Reference")
+    expect(tree).to_have_attribute("aria-label", "Hierarchy, llama_statistics")
     assert find_row(frame, MODEL, BENCH)["selected"]
 
 

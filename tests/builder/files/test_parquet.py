@@ -12,7 +12,7 @@ import pytest
 
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.limits import MOST_ROWS
-from msprobe_builder.files.parquet import parquet_rows
+from msprobe_builder.files.parquet import read_parquet_rows
 
 arrow: Any = pytest.importorskip("pyarrow")
 parquet: Any = pytest.importorskip("pyarrow.parquet")
@@ -59,11 +59,11 @@ def test_what_is_no_table_is_said(make: Make, said: str, tmp_path: Path) -> None
     path = tmp_path / "values_step0.parquet"
     make(path)
     with pytest.raises(BuildError, match=said):
-        for _ in parquet_rows(path, ("a", "b"), "table"):
+        for _ in read_parquet_rows(path, ("a", "b"), "table"):
             pass
 
 
 def test_rows_come_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     written(b=["x", "y"], a=[1, 2], c=[None, None])(path)
-    assert list(parquet_rows(path, ("a", "b"), "table")) == [(1, "x"), (2, "y")]
+    assert list(read_parquet_rows(path, ("a", "b"), "table")) == [(1, "x"), (2, "y")]

@@ -28,7 +28,9 @@ def content(path: Path) -> dict[str, list[tuple[object, ...]]]:
     connection = sqlite3.connect(path)
     tables = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in CONTENT}
     # What the files were is not known of a dump in memory.
-    tables["graph"] = [row[:-1] for row in tables["graph"]]
+    names = [row[1] for row in connection.execute("PRAGMA table_info(graph)")]
+    inputs = names.index("inputs")
+    tables["graph"] = [row[:inputs] + row[inputs + 1 :] for row in tables["graph"]]
     connection.close()
     return tables
 

@@ -1,7 +1,7 @@
-"""Which of the costly tests ``make test`` tries: of each file a third, chosen by the commit.
+"""Which of the costly tests ``make test`` tries: of each file a quarter, chosen by the commit.
 
-``--costly`` is ``all``, a number from 0 to 2, ``commit``, or ``most``: what ``commit`` leaves out,
-as continuous integration tries. Any three parts are all tests.
+``--costly`` is ``all``, a number from 0 to 3, ``commit``, or ``half``: two of the quarters that
+``commit`` leaves out, as continuous integration tries. The four parts are all tests.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from tests.shares import ALL, COMMIT, head
 
-PARTS = 3
-MOST = "most"
-CHOICES = (ALL, COMMIT, MOST, *map(str, range(PARTS)))
+PARTS = 4
+HALF = "half"
+CHOICES = (ALL, COMMIT, HALF, *map(str, range(PARTS)))
 # Folders whose tests build, train, serve, or open pages: most of the time, not most of the tests.
 COSTLY = (
     *("tests/alignment/", "tests/browser/", "tests/checks/", "tests/collector/", "tests/faults/"),
@@ -28,24 +28,26 @@ def chosen_part(costly: str) -> int | None:
     """The part that is tried; None for all."""
     if costly == ALL:
         return None
-    return int(head(), 16) % PARTS if costly in (COMMIT, MOST) else int(costly)
+    return int(head(), 16) % PARTS if costly in (COMMIT, HALF) else int(costly)
 
 
 def described(costly: str) -> str:
     """What is tried, in words."""
     part = chosen_part(costly)
-    if costly == MOST:
-        return f"costly tests: all but part {part} of {PARTS}"
+    if part is not None and costly == HALF:
+        return f"costly tests: parts {(part + 1) % PARTS} and {(part + 2) % PARTS} of {PARTS}"
     return f"costly tests: {'all' if part is None else f'part {part} of {PARTS} (--costly={part})'}"
 
 
 def tried(tests: Sequence[str], costly: str) -> list[bool]:
     """Of each test, by its name with the file, whether it is tried.
 
-    The cases of a file take turns, so each function that has three is tried. Those of the same
+    The cases of a file take turns, so each function that has four is tried. Those of the same
     parameters go together, as they mostly share what is made of these.
     """
     part = chosen_part(costly)
+    first = (0,) if costly != HALF else (1, 2)
+    parts = () if part is None else tuple((part + one) % PARTS for one in first)
     turns: dict[str, dict[str, int]] = defaultdict(dict)
     chosen = []
     for test in tests:
@@ -53,6 +55,6 @@ def tried(tests: Sequence[str], costly: str) -> list[bool]:
         function, _, parameters = name.partition("[")
         places = turns[file]
         place = places.setdefault(parameters or function, len(places))
-        is_of_part = (place % PARTS == part) != (costly == MOST)
+        is_of_part = place % PARTS in parts
         chosen.append(part is None or not file.startswith(COSTLY) or is_of_part)
     return chosen
