@@ -27,7 +27,7 @@ def test_switches_to_chinese_without_reload_and_remembers_it(
     expect(frame.locator("ga-legend button[data-key='part-suspect']")).to_contain_text("嫌疑")
     expect(frame.locator("ga-verdict-line .sentence")).to_contain_text("参数 1: 0.375 → 0.25")
     expect(frame.get_by_role("tab", name="张量")).to_be_visible()
-    expect(frame.locator("ga-tensor-table")).to_contain_text("调试侧")
+    expect(frame.locator("ga-tensor-table")).to_contain_text("与误差并列")
     assert frame.evaluate("window.mark") == "same page"
     assert frame.evaluate("document.documentElement.lang") == "zh-CN"
     assert resting_scene(frame) == before, "the view stays as it was"
