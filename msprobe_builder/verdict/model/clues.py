@@ -56,11 +56,12 @@ _OF_PROGRAM = (Cause.ARGUMENT, Cause.GRADIENT, Cause.WEIGHT)
 
 
 def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
-    """Those that somebody feels; others are two formulas for one thing, or calls paired wrongly.
+    """Those above the threshold that somebody feels; others are two formulas, or paired wrongly.
 
     What is off inside of a module, and vanishes in what that puts out, has explained itself.
     """
     runs, seen = evidence.runs, evidence.seen
+    found = [one for one in found if one.score > THRESHOLD]
     table, calls, parent = runs.npu.table, runs.npu.calls, runs.npu.tree.parent
     unit = runs.coarse if runs.is_mixed else runs.fine
     out = np.flatnonzero(runs.rows(Section.OUTPUT) & runs.open[table.node] & ~runs.discrete)
@@ -81,7 +82,7 @@ def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
         if one.cause in _GIVEN and _comes_to_the_same(evidence, one):
             continue
         is_gross = one.row >= 0 and one.error > _VANISHED * _FELT * unit[one.row]
-        if one.cause in _GIVEN and one.score > THRESHOLD and is_gross and ways.meet_again(one):
+        if one.cause in _GIVEN and is_gross and ways.meet_again(one):
             one = replace(one, meets_again=True)
         if one.cause is Cause.GRADIENT and no_gradient_is_off:
             continue
@@ -91,7 +92,7 @@ def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
         if one.cause not in _OF_PROGRAM and is_inside and 0 <= worst[around] <= _FELT:
             units = one.error / unit[one.row]
             vanishes = calls.is_module[around] and units > _VANISHED * max(worst[around], 1.0)
-            if vanishes and one.score > THRESHOLD and leaks.leaves(at, around):
+            if vanishes and leaks.leaves(at, around):
                 vanishes = False
             if vanishes:
                 if not (runs.is_mixed and one.cause is Cause.WIRING):
@@ -175,10 +176,7 @@ def _habits(evidence: Evidence, found: list[Clue]) -> set[Clue]:
     alike = [
         one
         for one in found
-        if one.cause is Cause.OUTPUT
-        and one.score > THRESHOLD
-        and one.row >= 0
-        and 0 <= used[one.row] <= one.error / _USED
+        if one.cause is Cause.OUTPUT and one.row >= 0 and 0 <= used[one.row] <= one.error / _USED
     ]
     times = Counter(int(kind[one.node]) for one in alike)
     return {one for one in alike if times[int(kind[one.node])] > 1}
@@ -279,10 +277,10 @@ def _nobody_keeps(evidence: Evidence) -> bool:
 
 
 def ranked(evidence: Evidence, found: list[Clue]) -> list[Clue]:
-    """Those above the threshold, each node once, the first of the run first."""
+    """Each node once, the first of the run first."""
     runs = evidence.runs
     place = _placed(runs)
-    first = _once(sorted((one for one in found if one.score > THRESHOLD), key=place)[:_MOST])
+    first = _once(sorted(found, key=place)[:_MOST])
     looked = [_explained(evidence, one) for one in first]
     several = _once(sorted(looked, key=place))
     credible = _credible_first(

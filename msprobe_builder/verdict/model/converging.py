@@ -37,7 +37,9 @@ class Ways:
         self._agrees = self._output & (seen.size <= level) & ~runs.discrete & (seen.norm > 0)
         given = np.flatnonzero(runs.rows(Section.INPUT) & (runs.origin >= 0))
         order = np.argsort(runs.origin[given], kind="stable")
-        self._used, self._by = runs.origin[given][order], table.node[given][order]
+        self._by = table.node[given][order]
+        self._first_user = np.searchsorted(runs.origin[given][order], np.arange(len(table) + 1))
+        self._first_row = np.searchsorted(table.node, np.arange(len(runs.npu.tree) + 1))
         calls = runs.npu.calls
         self._is_call = calls.is_api | (calls.is_module & ~runs.open)
         # What these put out says nothing of the numbers they are given.
@@ -68,7 +70,7 @@ class Ways:
             met[node] = agreeing
             if len(met) > _LONGEST:
                 return False
-            start, end = np.searchsorted(table.node, [node, node + 1]).tolist()
+            start, end = int(self._first_row[node]), int(self._first_row[node + 1])
             outputs = start + np.flatnonzero(self._output[start:end])
             if not len(outputs):
                 return False
@@ -89,7 +91,7 @@ class Ways:
         return True
 
     def _users(self, row: int) -> list[int]:
-        first, last = np.searchsorted(self._used, [row, row + 1]).tolist()
+        first, last = self._first_user[row], self._first_user[row + 1]
         return [one for one in self._by[first:last].tolist() if self._is_call[one]]
 
 

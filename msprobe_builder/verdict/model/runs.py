@@ -63,7 +63,7 @@ class Runs:
         """Nodes that are paired with a call of another operator: what it puts out looks alike."""
         return self.npu.calls.by_other_operators(self.bench.calls, self.partner)
 
-    @property
+    @cached_property
     def backward(self) -> Bool:
         """Nodes of the backward pass."""
         return np.asarray(self.npu.calls.direction == Direction.BACKWARD)
