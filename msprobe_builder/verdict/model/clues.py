@@ -79,7 +79,7 @@ def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
             continue
         if one in habits:
             continue
-        if one.cause in _GIVEN and _comes_to_the_same(evidence, one):
+        if one.cause in _GIVEN and _comes_to_the_same(evidence, one) and ways.agree(one.row):
             continue
         is_gross = one.row >= 0 and one.error > _VANISHED * _FELT * unit[one.row]
         if one.cause in _GIVEN and is_gross and ways.meet_again(one):

@@ -54,12 +54,26 @@ class Ways:
         self.passed: set[int] = set()
 
     def meet_again(self, clue: Clue) -> bool:
-        """Whether all that is computed of what is off ends in outputs that agree.
+        """Whether what is computed of a row agrees, and one program makes other calls before."""
+        way = self._way(clue.row)
+        if way is None:
+            return False
+        passed, met = way
+        if clue.cause not in (*ONE_SIDED, Cause.WIRING) and not self._other[met].any():
+            return False
+        self.passed |= passed
+        return True
 
-        And one of the two programs makes other calls on the way.
+    def agree(self, row: int) -> bool:
+        """Whether all that is computed of a row ends in outputs that agree, and go on to."""
+        return self._way(row) is not None
+
+    def _way(self, row: int) -> tuple[set[int], list[int]] | None:
+        """The nodes that a row passes until outputs agree, and all that were looked at.
+
+        None where it does not end in outputs that agree.
         """
-        table, row = self._table, clue.row
-        first = self._users(row) if self._output[row] else [int(table.node[row])]
+        first = self._users(row) if self._output[row] else [int(self._table.node[row])]
         pending = [(node, 0) for node in first]
         passed: set[int] = set()
         met: dict[int, int] = {}  # by node how many calls before it agree
@@ -69,26 +83,21 @@ class Ways:
                 continue
             met[node] = agreeing
             if len(met) > _LONGEST:
-                return False
+                return None
             start, end = int(self._first_row[node]), int(self._first_row[node + 1])
             outputs = start + np.flatnonzero(self._output[start:end])
             if not len(outputs):
-                return False
+                return None
             for one in outputs.tolist():
                 users = self._users(one)
                 if self._agrees[one]:
                     pending += [(user, agreeing + 1) for user in users]
                 elif agreeing or not users:
-                    return False  # equal numbers of what stood in another order
+                    return None  # equal numbers of what stood in another order
                 else:
                     passed.add(node)
                     pending += [(user, 0) for user in users]
-        if not met:
-            return False
-        if clue.cause not in (*ONE_SIDED, Cause.WIRING) and not self._other[list(met)].any():
-            return False
-        self.passed |= passed
-        return True
+        return (passed, list(met)) if met else None
 
     def _users(self, row: int) -> list[int]:
         first, last = self._first_user[row], self._first_user[row + 1]
