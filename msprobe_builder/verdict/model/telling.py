@@ -22,6 +22,8 @@ def evidence_of(evidence: Evidence, clue: Clue) -> list[Fact]:
     for one in arguments[:_SHOWN_ARGUMENTS]:
         debug, reference = shortened(one.npu, one.bench)
         told.append(fact("argument", name=one.name, own=debug, theirs=reference))
+    if clue.meets_again:
+        told.append(fact("meets_again"))
     if clue.error > 0 and clue.expected > 0:
         told.append(size_of(clue.error, clue.expected))
     return told
