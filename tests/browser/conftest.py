@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
 
 import node
 from msprobe_checks.configuration.collect import collect_static
@@ -77,6 +77,7 @@ def window(browser: Browser) -> Iterator[BrowserContext]:
         viewport={"width": 1440, "height": 900}, locale="en-US", color_scheme="light"
     )
     window.set_default_timeout(30_000)
+    expect.set_options(timeout=30_000)
     yield window
     window.close()
 

@@ -214,16 +214,21 @@ export class Session {
     try {
       const catalog = await ask(this.fetch, 'catalog', {}, signal);
       signal.throwIfAborted();
-      this.store.update({ catalog, news: null });
-      if (fileOf(this.state)?.problem !== undefined || !fileOf(this.state)) {
-        await this.load(this.state.view);
+      const { view } = this.state;
+      const file = fileOf({ ...this.state, catalog });
+      if (file === undefined || file.problem !== undefined) {
+        this.store.update({ catalog, news: null });
+        await this.load(view);
         return;
       }
-      const { view } = this.state;
-      const graphs = await this.fetchGraphs(view, signal);
+      const graphs = await this.fetchGraphs({ ...this.state, catalog }, signal);
       if (signal.aborted) return;
       const node = nodeIn(graphs, this.state.view);
-      this.store.update({ ...NO_DETAIL, ...selection(node), graphs, busy: null, picked: null });
+      // Together: what may be undone is in the catalogue, what it is asked of in the graphs.
+      this.store.update({
+        ...{ ...NO_DETAIL, ...selection(node), catalog, graphs },
+        ...{ busy: null, news: null, picked: null },
+      });
       this.finding.run();
       await this.loadDetail();
       void loadMeasures(this.store, this.fetch, signal);
@@ -274,7 +279,7 @@ export class Session {
       this.store.update({ busy: null });
       return;
     }
-    const graphs = await this.fetchGraphs(view, signal);
+    const graphs = await this.fetchGraphs({ ...this.state, view }, signal);
     if (signal.aborted) return;
     // A graph that nothing is asked of begins with its suspect.
     const isFree = wanted.node === '' && wanted.look === null;
@@ -322,11 +327,12 @@ export class Session {
     return { jumps: this.state.jumps + 1, unmet: [] };
   }
 
-  private async fetchGraphs({ file, step, rank }: ViewState, signal: AbortSignal): Promise<Graphs> {
+  private async fetchGraphs(state: AppState, signal: AbortSignal): Promise<Graphs> {
+    const { file, step, rank } = state.view;
     const key = { file, step, rank };
     const graphs = await Promise.all([
       fetchGraph(this.fetch, { ...key, side: Side.NPU }, signal),
-      hasBench(this.state) ? fetchGraph(this.fetch, { ...key, side: Side.BENCH }, signal) : null,
+      hasBench(state) ? fetchGraph(this.fetch, { ...key, side: Side.BENCH }, signal) : null,
     ]);
     const [npu, bench] = graphs;
     this.loaded = graphs;

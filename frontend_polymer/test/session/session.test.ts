@@ -215,6 +215,16 @@ describe('a file that changes', () => {
   });
 });
 
+describe('what may be undone', () => {
+  test('is of the same state of the file as the graphs it is asked of', async () => {
+    const { session, line } = await opened();
+    void session.reload();
+    await line.next('catalog').answer(catalog('r2'));
+    const { catalog: shown, graphs } = session.state;
+    expect(shown!.files[0]!.revision).toBe(graphs![Side.NPU].revision);
+  });
+});
+
 describe('jumps', () => {
   test('a walk through rows is one thing to go back from', async () => {
     const { session, line } = await opened();
