@@ -128,6 +128,10 @@ class Provenance:
     origins: list[tuple[int, ...]] = field(default_factory=list)
     replicas: int = 1
 
+    def ranks_of(self, node: int) -> tuple[int, ...]:
+        """The ranks that a node came from, empty where all nodes came from the same."""
+        return self.origins[node] if self.origins else ()
+
     def without(self, rows: Iterable[int], why: Fact) -> Provenance:
         """The same with the given rows unknown, for a reason that is their recipe as well."""
         lost = dict.fromkeys(rows, why)

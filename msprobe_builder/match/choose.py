@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -13,7 +12,7 @@ from msprobe_builder.base.codes import Source
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import MODULES, PEER_COLLECTION, Kind
+from msprobe_builder.dump.names import MODULES, Kind
 from msprobe_builder.dump.task import framework_of
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree
@@ -111,7 +110,7 @@ def match_nodes(
     npu_rejected = [*unwanted, *((i, one.bench[0]) for one in ended for i in one.npu)]
     bench_rejected = [(j, i) for i, j in unwanted]
     bench_rejected += [(j, one.npu[0]) for one in ended for j in one.bench]
-    apart = _sends_of_other_stages(npu.tree, bench.tree) & (fixed < 0)
+    apart = _of_other_cuts(npu, bench) & (fixed < 0)
     partner[apart], evidence[apart], certainty[apart] = -1, 0, 0.0
     back = inverse(partner, len(right))
     source = np.where(partner == known.exact, Source.EXACT, outcome.source)
@@ -216,26 +215,14 @@ def _by_layer(known: _Known, operation: Tokens, file: Path | None) -> _Outcome:
     return _Outcome(mapped.partner, mapped.wanted, Source.MAPPING, _MAPPING, found, mapped.is_named)
 
 
-def _sends_of_other_stages(npu: Tree, bench: Tree) -> NDArray[np.bool_]:
-    """What two merged pipelines send between their stages, where these are cut at other places.
+def _of_other_cuts(npu: Side, bench: Side) -> NDArray[np.bool_]:
+    """Calls between ranks that are no counterparts where models are cut at other places."""
+    if npu.provenance is None and bench.provenance is None:
+        return np.zeros(len(npu.tree), dtype=bool)
+    from msprobe_builder.match.between_ranks import of_other_stages, of_other_units
 
-    No send of one is a send of the other then. That they talk another number of times tells.
-    """
-    inside, other = _between_stages(npu), _between_stages(bench)
-    calls, other_calls = (
-        Counter(tree.parsed[node].stem for node in np.flatnonzero(nodes).tolist())
-        for tree, nodes in ((npu, inside), (bench, other))
-    )
-    is_same = not calls or not other_calls or calls == other_calls
-    return np.zeros(len(npu), dtype=bool) if is_same else inside
-
-
-def _between_stages(tree: Tree) -> NDArray[np.bool_]:
-    """Collections of sends between stages, and the calls in them."""
-    collections = np.zeros(len(tree), dtype=bool)
-    for node in np.flatnonzero(tree.parent == 0).tolist():
-        collections[node] = tree.names[node].startswith(f"{PEER_COLLECTION}.")
-    return np.asarray(collections | collections[tree.parent])
+    trees = npu.tree, bench.tree
+    return of_other_stages(*trees) | of_other_units(*trees)
 
 
 def _across_frameworks(npu: Side, bench: Side, texts: Texts) -> bool:

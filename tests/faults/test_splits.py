@@ -8,6 +8,7 @@ import pytest
 
 from msprobe_builder.merge.detect import AutoLayout
 from tests.faults.splits.faults import FAULTS
+from tests.faults.splits.modern_faults import OF_MODERN, OF_OTHERS
 from tests.faults.splits.score import judged, record, score
 
 # Their recordings are judged each time (tests/recorded/splits); here they are recorded anew.
@@ -15,7 +16,8 @@ pytestmark = pytest.mark.slow
 
 # Layers without known names; a sequence in two parts, of which each rank averages its own loss;
 # stages whose ranks are numbered first; tensors that PyTorch cuts along two meshes; replicas beside
-# one rank that has their batches; and the schedules of torch's own pipelines.
+# one rank that has their batches; the schedules of torch's own pipelines; and what modern decoders
+# and models of pictures are made of.
 FOUND = {
     "own_tp2": ("shard scaled", "NaN on one rank", "reduction missing on one rank"),
     "cp2tp2": (
@@ -31,7 +33,13 @@ FOUND = {
         ("pipe_1f1b", "pipe_interleaved", "pipe_zero_bubble", "pipe_v", "pipe_dual_v"),
         ("weight of a stage", "epsilon of a stage"),
     ),
+    **{
+        split: tuple(one.name for one in (*OF_MODERN, *OF_OTHERS) if one.split == split)
+        for split in sorted({one.split for one in (*OF_MODERN, *OF_OTHERS)})
+    },
 }
+# Its replicas share the part that is off: which of their ranks it came from, no number tells.
+OF_ALL = {("fsdp_tp2pp2dp2", "weight of a rank")}
 # "auto" refuses another numbering of ranks, with what to declare.
 TOLD = {
     "own_tp2": "tp 2 (collectives of parallel layers over ranks [0, 1])",
@@ -75,4 +83,5 @@ def test_a_fault_is_named_with_its_rank(split: Path) -> None:
     for name in FOUND[split.name]:
         [fault] = [one for one in FAULTS if (one.split, one.name) == (split.name, name)]
         verdict, path, _ = judged(split.parent, split.name, name)
-        assert score(fault, verdict, path) == "right strong", (name, verdict.sentence)
+        wanted = "right node, all ranks" if (split.name, name) in OF_ALL else "right"
+        assert score(fault, verdict, path) == f"{wanted} strong", (name, verdict.sentence)

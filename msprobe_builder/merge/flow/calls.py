@@ -7,6 +7,7 @@ from collections.abc import Callable
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import fact
+from msprobe_builder.graph.kept_parameters import packs
 from msprobe_builder.merge.flow.dimensions import Cut, factor_cuts
 from msprobe_builder.merge.flow.knowledge import Knowledge
 from msprobe_builder.merge.flow.landmarks import is_over_group, scattered
@@ -23,7 +24,7 @@ from msprobe_builder.merge.flow.operators import (
 )
 from msprobe_builder.merge.flow.parallel_layers import LAST, TALKING_PRODUCTS, TalkingProduct
 from msprobe_builder.merge.flow.rules import Output, decide
-from msprobe_builder.merge.flow.share import REPLICA, Share, State
+from msprobe_builder.merge.flow.share import REPLICA, UNKNOWN, Share, State
 from msprobe_builder.operators.operator import Operator
 
 
@@ -90,14 +91,29 @@ def _follow_call(known: Knowledge, node: int) -> None:
         return
     _correct_inputs(known, operator, inputs, outputs)
     inputs = _read(known, node, operator, inputs)
+    memory = [row for row in inputs if row in known.uninitialised]
     inputs = [row for row in inputs if row not in known.uninitialised]
     shares = frozenset(known.state[row].share for row in inputs)
     passed_on = {known.ranks.keys[row] for row in inputs}
     for row in outputs:
+        if _is_memory(known, row, memory, inputs, packs=packs(name.stem)):
+            known.note_uninitialised(row)
+            known.put(row, UNKNOWN.because(fact("reason.unwritten")))
+            continue
         state = decide(Output(known, node, operator, inputs, row, shares))
         # Backward of a product shows what came in as rows; a weight can have the same shape.
         is_certain = is_product(operator) and known.ranks.keys[row] in passed_on
         known.put(row, state, is_certain=is_certain and state.cut is not None)
+
+
+def _is_memory(
+    known: Knowledge, row: int, memory: list[int], inputs: list[int], *, packs: bool
+) -> bool:
+    """Whether an output is memory that a call handed on, viewed, or wrote a rank's part into."""
+    if packs:
+        return known.ranks.shape(row) in [known.ranks.shape(one) for one in memory]
+    is_same = known.ranks.keys[row] in {known.ranks.keys[one] for one in memory}
+    return is_same and not (inputs and known.ranks.is_even[row])
 
 
 def _read(known: Knowledge, node: int, operator: Operator, inputs: list[int]) -> list[int]:

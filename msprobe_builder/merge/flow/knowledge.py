@@ -83,6 +83,13 @@ class Knowledge:
         """Before the calls are followed again: what later calls told is known from now on."""
         self._foreseen, self.seen = self.seen, {}
 
+    def note_uninitialised(self, row: int) -> None:
+        """Memory may still hold what a tensor left there: its numbers are then no sign of it."""
+        self.uninitialised.add(row)
+        key = self.ranks.keys[row]
+        if key not in self.seen or self.ranks.is_even[row]:
+            self.made_uninitialised.add(key)
+
     def found(self, row: int) -> dict[tuple[int, ...], State]:
         """The states of a tensor by the shapes it was seen in.
 

@@ -151,8 +151,7 @@ def _looked_up(output: Output) -> State | None:
 def _uninitialised(output: Output) -> State | None:
     if not questions.is_uninitialised(output.operator):
         return None
-    output.known.uninitialised.add(output.row)
-    output.known.made_uninitialised.add(output.known.ranks.keys[output.row])
+    output.known.note_uninitialised(output.row)
     return UNKNOWN
 
 

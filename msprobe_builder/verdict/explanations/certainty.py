@@ -249,7 +249,7 @@ def is_open(flow: Flow, finding: Finding, provenance: Provenance | None) -> bool
     if finding.cause not in (Cause.OUTPUT, Cause.ARGUMENT) or finding.side:
         return False
     if flow.is_merged and flow.npu.calls.are(_OF_BATCH)[finding.node]:
-        return True
+        return provenance is None or len(provenance.ranks_of(finding.node)) != 1
     arguments = flow.arguments.get(finding.node, [])
     if not arguments:
         is_same = not own_factors(flow.npu.table, provenance, finding.node)

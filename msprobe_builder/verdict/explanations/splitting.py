@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.kept_parameters import keeps_parameters
 from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.merge.flow.parallel_layers import boundary_state, module_class
 from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.arguments import Argument
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.differences.operators import Family, families
 from msprobe_builder.verdict.explanations.incomparable import is_given_unknown
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding
 
@@ -159,18 +159,10 @@ def is_rest_of_sum(flow: Flow, finding: Finding) -> bool:
 
 
 def keeps_parameters_together(flow: Flow) -> NDArray[np.bool_]:
-    """Calls outside of modules that one side alone makes to gather and scatter its parameters.
-
-    They talk, take memory and view it, such as FSDP around each module; what they hand over shows
-    in the modules, where it is judged.
-    """
+    """Calls outside of modules that one side alone makes to gather and scatter its parameters."""
     part = flow.npu
-    family = families(part.calls)
-    moves = np.isin(family, (Family.COMMUNICATION, Family.UNINITIALISED))
-    moves |= part.calls.are(questions.any_of(questions.shapes, questions.one_of("as_strided")))
-    moves |= part.calls.of_stems(lambda one: one.startswith("Torch.fsdp_")) == 1
-    outside = ~part.calls.is_module[part.tree.parent] & flow.unmatched
-    return np.asarray(moves & outside & part.calls.is_api & flow.is_merged)
+    moves = keeps_parameters(part.calls, part.tree.parent)
+    return np.asarray(moves & flow.unmatched & flow.is_merged)
 
 
 def _talking(part: Part) -> list[int]:

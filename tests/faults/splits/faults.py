@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.faults.splits import native
 from tests.faults.splits.fault import Fault as Fault
+from tests.faults.splits.modern_faults import OF_MODERN, OF_OTHERS
 from tests.faults.splits.planting import (
     at,
     based,
@@ -368,4 +369,6 @@ FAULTS = [
         (3,),
     ),
     *OF_SCHEDULES,
+    *OF_MODERN,
+    *OF_OTHERS,
 ]

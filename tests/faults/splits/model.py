@@ -94,12 +94,12 @@ class VocabParallelEmbedding(Words):
 class Scale(nn.Module):
     """Root mean square norm."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, size: int = HIDDEN) -> None:
         super().__init__()
-        self.weight, self.epsilon = nn.Parameter(1.0 + weight(name, HIDDEN)), 1e-5
+        self.weight, self.epsilon = nn.Parameter(1.0 + weight(name, size)), 1e-5
 
     def forward(self, x: Tensor) -> Tensor:
-        return functional.rms_norm(x, (HIDDEN,), self.weight, self.epsilon)
+        return functional.rms_norm(x, self.weight.shape, self.weight, self.epsilon)
 
 
 def turn_by_position(x: Tensor, angles: Tensor) -> Tensor:

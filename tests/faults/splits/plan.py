@@ -31,7 +31,9 @@ class Plan(NamedTuple):
     is_grouped: bool = False  # all experts of a rank in one weight
     groups: int = HEADS  # of keys and values
     fused: str = ""  # "stacked": all queries, keys, values; "grouped": by group of heads
-    attention: str = "gather"  # how parts of a sequence meet: gather, heads
+    attention: str = "gather"  # how parts of a sequence meet: gather, heads; latent, state
+    is_sequence: bool = False  # between parallel layers ranks hold slices of the sequence
+    is_ahead: bool = False  # the last stage also tells the words behind the next ones
     is_tied: bool = False
     multiple: int = 1  # rows of the vocabulary on each rank are filled up to it
     style: str = "megatron"  # names of parallel classes: megatron, own

@@ -36,6 +36,16 @@ def _native(name: str, **sizes: int) -> Way:
     return Way(Plan(**sizes), Plan(dp=sizes.get("dp", 1)), name)  # type: ignore[arg-type]
 
 
+def _modern(**sizes: object) -> Way:
+    plan = Plan(micro_batches=2 if sizes.get("pp") else 1, **sizes)  # type: ignore[arg-type]
+    return Way(plan, plan._replace(tp=1, ep=1, etp=0, pp=1, stages=(), is_sequence=False), "modern")
+
+
+def _meshed(**sizes: int) -> Way:
+    plan = Plan(**sizes)  # type: ignore[arg-type]
+    return Way(plan, plan._replace(tp=1, pp=1), "meshes")
+
+
 WAYS = {
     "tp2ep2": _way(tp=2, dp=2, ep=2, experts=4),
     "ep2": _way(dp=2, ep=2, experts=4, style="own"),
@@ -82,4 +92,19 @@ WAYS = {
     "pipe_v": _piped("ZBVZeroBubble", pp=2, vpp=2),
     "pipe_dual_v": _piped("DualPipeV", pp=2, vpp=2),
     "half_tp2": _way(tp=2, is_half=True),
+    "latent_tp2sp": _modern(tp=2, attention="latent", is_sequence=True),
+    "latent_tp2": _modern(tp=2, attention="latent"),
+    "latent_experts": _modern(
+        tp=2, ep=2, etp=1, pp=2, attention="latent", is_sequence=True, experts=4
+    ),
+    "ahead_pp2": _modern(pp=2, attention="latent", is_ahead=True),
+    "ahead_tp2pp2": _modern(tp=2, pp=2, attention="latent", is_ahead=True, is_sequence=True),
+    "states_tp2": _modern(tp=2, attention="state"),
+    "states_tp2sp": _modern(tp=2, attention="state", is_sequence=True),
+    "fsdp_pp2dp2": _meshed(dp=2, pp=2),
+    "fsdp_tp2pp2dp2": _meshed(tp=2, dp=2, pp=2),
+    "norms_dp2": _native("pictures", dp=2),
+    "caption_pp2": Way(Plan(pp=2), Plan(), "caption"),
+    "caption_pp3": Way(Plan(pp=3), Plan(), "caption"),
+    "states_pp3": _modern(pp=3, attention="state", stages=(1, 3, 0)),
 }

@@ -23,8 +23,9 @@ from msprobe_builder.database.read.verdict import Verdict, read_verdict
 from msprobe_builder.merge.detect import AutoLayout
 from msprobe_builder.merge.ranks.layout import parse_layout
 from tests.collector.processes import run_in
-from tests.faults.splits import native, pipelines
+from tests.faults.splits import images, meshes, modern, native, pipelines
 from tests.faults.splits.faults import FAULTS, Fault
+from tests.faults.splits.plan import Plan
 from tests.faults.splits.plans import WAYS
 from tests.faults.splits.training import train
 
@@ -33,26 +34,41 @@ def work(rank: int, folder: str, name: str, faults: list[str]) -> None:
     """Record a correct run of a split and one with each fault, as this rank."""
     for fault in faults:
         plant = next((one.plant for one in FAULTS if (one.name, one.split) == (fault, name)), None)
-        path = Path(folder) / name / fault
-        if WAYS[name].native:
-            _module(name).train(rank, str(path), WAYS[name].native, "statistics", plant)
-        else:
-            train(rank, str(path), WAYS[name].plan, plant)
-
-
-def _module(name: str) -> Any:
-    """Who trains what PyTorch splits: by schedules, or by placements."""
-    return pipelines if WAYS[name].native.startswith("Schedule") else native
+        way = WAYS[name]
+        _train(rank, str(Path(folder) / name / fault), way.plan, way.native, plant)
 
 
 def work_whole(rank: int, folder: str, name: str) -> None:
     """Record the run that a split must equal."""
-    path = str(Path(folder) / name / "whole")
-    if WAYS[name].native:
-        whole = "chunked_one" if WAYS[name].plan.vpp > 1 else "one"
-        _module(name).train(rank, path, whole, "statistics", None)
+    way = WAYS[name]
+    kind = way.native
+    if kind.startswith("Schedule"):
+        kind = "chunked_one" if way.plan.vpp > 1 else "one"
+    elif kind in _STYLES:
+        kind = "one"
+    module = pipelines if way.native.startswith("Schedule") else None
+    _train(rank, str(Path(folder) / name / "whole"), way.whole, kind, None, module)
+
+
+# How PyTorch splits the model of native.py.
+_STYLES = ("dtensor", "dtensor_sequence", "fsdp", "fsdp_tp")
+
+
+def _train(rank: int, path: str, plan: Plan, kind: str, plant: Any, module: Any = None) -> None:
+    """Record a rank of what ``kind`` trains."""
+    if not kind:
+        train(rank, path, plan, plant)
+    elif kind in _BY_PLAN:
+        _BY_PLAN[kind].train(rank, path, plan, "statistics", plant)
     else:
-        train(rank, path, WAYS[name].whole, None)
+        module = module or next(
+            (own for name, own in _BY_WAY.items() if kind.startswith(name)), native
+        )
+        module.train(rank, path, kind, "statistics", plant)
+
+
+_BY_PLAN: dict[str, Any] = {"modern": modern, "meshes": meshes}
+_BY_WAY: dict[str, Any] = {"Schedule": pipelines, "pictures": images, "caption": images}
 
 
 def record(folder: Path, name: str, faults: Sequence[str] | None = None) -> None:

@@ -85,6 +85,20 @@ class Lent(torch.autograd.Function):
         return whole.chunk(count, context.dimension)[own].contiguous(), None, None
 
 
+class Share(torch.autograd.Function):
+    """The sum over all ranks, of which each takes its own part; gradients are put together."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor, group: Any, dimension: int) -> Tensor:
+        context.group, context.dimension = group, dimension
+        count, own = dist.get_world_size(group), dist.get_rank(group)
+        return summed(x, group).chunk(count, dimension)[own].contiguous()
+
+    @staticmethod
+    def backward(context: Any, *gradient: Tensor) -> tuple[Tensor, None, None]:
+        return gathered(gradient[0], context.group, context.dimension), None, None
+
+
 class Exchange(torch.autograd.Function):
     """Rows for every rank; ``sends`` and ``takes`` say how many."""
 
