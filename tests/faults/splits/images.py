@@ -68,9 +68,11 @@ class Caption(nn.Module):
         is_first, is_last = stage == 0, stage == stages - 1
         self.pieces = pieces if is_first else None
         self.looking = nn.ModuleList(looking if is_first else [])
-        self.bridge, self.words = (bridge, words) if is_first else (None, None)
+        self.bridge = bridge if is_first else None
+        self.words = words if is_first else None
         self.telling = nn.ModuleDict({str(one): telling[one] for one in range(first, ends[stage])})
-        self.last, self.scores = (last, scores) if is_last else (None, None)
+        self.last = last if is_last else None
+        self.scores = scores if is_last else None
 
     def forward(self, x: Tensor, words: Tensor) -> Tensor:
         if self.pieces is not None and self.bridge is not None and self.words is not None:

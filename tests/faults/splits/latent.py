@@ -236,5 +236,5 @@ class Modern(nn.Module):
         return told
 
     def _scores(self, x: Tensor) -> Tensor:
-        y = self.scores(x)  # type: ignore[misc]
+        y = self.scores(x)
         return y if self.group is None else Whole.apply(y, self.group, -1)
