@@ -13,7 +13,7 @@ from msprobe_builder.base.limits import DEEPEST_MAPPING, MOST_REPEATED, MOST_VAL
 from msprobe_builder.files.saved import load_saved
 from msprobe_builder.files.tensors import opened_safetensors
 from msprobe_builder.metrics.tensor_file import require_torch
-from msprobe_checks.checkpoint.parameter import UNREAD, Parameter, of_tensor
+from msprobe_checks.checkpoint.parameter import UNREAD, Parameter, of_tensor, stored_elements
 
 if TYPE_CHECKING:
     import torch
@@ -118,7 +118,7 @@ def _text(key: object) -> str:
 
 def _stored(name: str, tensor: torch.Tensor) -> Parameter:
     """A tensor; BuildError when it has many more elements than there are in the file."""
-    held = tensor.untyped_storage().nbytes() // max(1, tensor.element_size())
+    held = stored_elements(tensor)
     if tensor.numel() > max(held, MOST_REPEATED):
         raise BuildError(
             f"{name[:80]} has {tensor.numel():,} elements, of which its file holds {held:,}; save "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import sys
 import threading
@@ -38,7 +39,8 @@ def kill_after(program: Callable[..., None], arguments: tuple[object, ...], outp
 
 def moments_of(whole: bytes) -> Iterator[tuple[int, int]]:
     """When to kill: half of them where files are touched, the others anywhere in between."""
-    dots, touched = whole.count(b"."), int(whole.rsplit(b".", 1)[-1].rstrip(b"!") or 0)
+    said = re.search(rb"(\d+)!", whole)  # other threads may go on for a moment
+    dots, touched = whole.count(b"."), int(said[1]) if said else 0
     moments = random.Random(3)  # noqa: S311
     few = min(KILLS // 2, touched)
     for deadly in sorted(moments.sample(range(1, touched + 1), few)):

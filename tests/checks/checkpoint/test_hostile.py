@@ -238,6 +238,37 @@ def test_a_file_that_holds_another_part_than_its_index_says_is_damaged(distribut
         verdict(distributed, distributed.parent / "reference.pt")
 
 
+def test_an_index_that_names_another_type_is_no_index_of_its_parts(distributed: Path) -> None:
+    def change(metadata: Any) -> None:
+        entry = metadata.state_dict_metadata["w"]
+        entry.properties = replace(entry.properties, dtype=torch.float64)
+
+    changed(distributed, change)
+    with pytest.raises(BuildError, match="a part of a tensor cannot be read"):
+        verdict(distributed, distributed.parent / "reference.pt")
+
+
+def test_a_part_that_repeats_what_it_holds_takes_no_memory(tmp_path: Path) -> None:
+    """Ten thousand times as many elements as the file has bytes."""
+    save({"w": torch.ones(4)}, checkpoint_id=tmp_path / "dcp")
+    part, size = io.BytesIO(), torch.Size([1 << 30])
+    torch.save(torch.ones(1).expand(size), part)
+    [file] = (tmp_path / "dcp").glob("*.distcp")
+    file.write_bytes(part.getvalue())
+
+    def change(metadata: Any) -> None:
+        entry = metadata.state_dict_metadata["w"]
+        entry.size, entry.chunks[:] = size, [ChunkStorageMetadata(torch.Size([0]), size)]
+        [(index, place)] = metadata.storage_data.items()
+        whole = replace(place, offset=0, length=len(part.getvalue()))
+        metadata.storage_data = {index: whole}
+
+    changed(tmp_path / "dcp", change)
+    with pytest.raises(BuildError, match="a part of a tensor cannot be read") as told:
+        verdict(tmp_path / "dcp", tmp_path / "dcp")
+    assert "repeats" in str(told.value.__cause__)
+
+
 def test_a_flipped_bit_in_a_part_is_found(distributed: Path) -> None:
     [file] = distributed.glob("*.distcp")
     whole = bytearray(file.read_bytes())
@@ -255,7 +286,7 @@ def test_an_index_that_names_another_file_is_told(tmp_path: Path, files: tuple[s
     index = tmp_path / "pytorch_model.bin.index.json"
     index.write_text(json.dumps({"weight_map": dict(zip(("one", "two"), files, strict=True))}))
     if files == ("a.bin", "b.bin"):
-        assert list(read_checkpoint(tmp_path).parameters) == ["one", "two"]
+        assert list(read_checkpoint(tmp_path).parameters) == ["one", "two", "stray"]
         return
     with pytest.raises(BuildError, match=r"is not in [ab]\.bin, where .*index\.json has it"):
         read_checkpoint(tmp_path)
@@ -268,7 +299,25 @@ def test_nan_on_both_sides_is_told_beside_the_agreement(tmp_path: Path, places: 
     file = saved(tmp_path, "a.pt", {"w": value, "x": torch.ones(2)})
     said = verdict(file, file)
     number = "1 element is" if len(places) == 1 else f"{len(places)} elements are"
-    assert f"(6 elements), but {number} NaN on both sides, first in w." in said
+    assert f"({6 - len(places)} elements), but {number} NaN on both sides, first in w." in said
+
+
+@pytest.mark.parametrize(
+    ("tensor", "but"),
+    [
+        (torch.zeros(0), ""),
+        (torch.zeros(3, 0), ""),
+        (torch.full((3,), torch.nan), ", but 3 elements are NaN on both sides, first in w"),
+        (torch.tensor(torch.nan), ", but 1 element is NaN on both sides, first in w"),
+        (torch.full((2,), complex(0, math.nan)), ", but 2 elements are NaN on both sides, first"),
+    ],
+)
+def test_where_no_element_is_compared_nothing_agrees(
+    tensor: torch.Tensor, but: str, tmp_path: Path
+) -> None:
+    file = saved(tmp_path, "a.pt", {"w": tensor})
+    said = verdict(file, file)
+    assert f"cannot tell: no element of the 1 common parameter could be compared{but}" in said
 
 
 def test_nan_on_both_sides_hides_no_other_difference(tmp_path: Path) -> None:
