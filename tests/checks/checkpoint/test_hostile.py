@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import pickle
 import time
 import zipfile
@@ -19,7 +20,7 @@ import torch
 from torch.distributed.checkpoint.metadata import ChunkStorageMetadata
 from torch.distributed.checkpoint.state_dict_saver import save
 
-from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_checks.checkpoint.compare import compare
 from msprobe_checks.checkpoint.locate import read_checkpoint
 from msprobe_checks.checkpoint.report import summary_lines
@@ -82,6 +83,18 @@ def test_what_has_no_end_is_refused(make: Callable[[], object], tmp_path: Path) 
     with pytest.raises(BuildError, match=r"save (the model's|it again)"):
         read_checkpoint(file)
     assert time.monotonic() - begun < 60  # of a busy machine
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "link"])
+def test_what_is_no_file_is_not_waited_for(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.pt"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero" if kind == "device" else "a.pt")
+    why = "does not exist" if kind == "link" else "is no regular file"
+    with pytest.raises(UsageError, match=rf"a\.pt {why}; give the file or directory"):
+        read_checkpoint(path)
 
 
 @pytest.mark.parametrize("is_old", [False, True])
