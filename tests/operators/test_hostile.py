@@ -121,7 +121,7 @@ NAMES = """
     Tensor.from_file Tensor.register_hook Tensor.__dlpack__ Tensor.backward Tensor.pin_memory
     Aten.save Aten.warn Aten.open Aten.__class__ Aten._dir Aten.manual_seed Aten.set_data
     Aten.set_.source_Storage_storage_offset Aten.from_file.default Aten.from_file.out.from_file
-    NPU.from_file VF.lstm Prims.as_strided Inductor._reinterpret_tensor Jit.load aten.from_file
+    NPU.from_file VF.load Prims.as_strided Inductor._reinterpret_tensor Jit.load aten.from_file
     Mint.load Mint.save MintFunctional.os Primitive.a.Print Primitive.os.system
     Functional.tensor_dump Distributed.init_process_group Distributed.broadcast
 """.split()
