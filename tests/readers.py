@@ -54,8 +54,10 @@ _ASKING = {"getattr", "attrgetter", "methodcaller", "get", "getattr_static"}
 _WRITTEN = re.compile(r"[wxa][bt]?|b[wxa]")
 _WRITING_FLAGS = re.compile(r"O_(WRONLY|EXCL|TRUNC)\b")
 # Where a method that is not called is nevertheless handed on to be.
-_HANDED_ON = (ast.Call, ast.keyword, ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.Return)
-_HANDED_ON += (ast.Tuple, ast.List, ast.Dict, ast.Set, ast.Lambda, ast.Yield, ast.Starred)
+_HANDED_ON: tuple[type[ast.AST], ...] = (
+    *(ast.Call, ast.keyword, ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.Return, ast.Yield),
+    *(ast.Tuple, ast.List, ast.Dict, ast.Set, ast.Lambda, ast.Starred),
+)
 
 
 def readers(source: str) -> Iterator[str]:

@@ -88,7 +88,7 @@ COMMANDS: dict[str, tuple[str, str, Check]] = {
 }
 
 
-def make_inputs(folder: Path) -> Path:
+def make_inputs(folder: Path) -> None:
     """What the commands read."""
     real_dumps(folder)
     sides = {f"{side}_path": f"ranks/{side}" for side in ("npu", "bench")}
@@ -123,4 +123,3 @@ def make_inputs(folder: Path) -> Path:
         f"config collect -o {folder}/q.zip",
     ):
         assert main(words.split()) == 0
-    return folder

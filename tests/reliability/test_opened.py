@@ -51,7 +51,9 @@ def work(inputs: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_read_comes_through_the_door(name: str, work: Path) -> None:
-    runs = {of: partial(main, words.split()) for of, (words, *_) in COMMANDS.items()}
+    runs: dict[str, Callable[[], object]] = {
+        of: partial(main, words.split()) for of, (words, *_) in COMMANDS.items()
+    }
     runs |= {f"record {of}": partial(train, work) for of, train in programs.TRAININGS.items()}
     found = opened_by((runs | {"viewer": partial(show, work)})[name], work)
     assert found or name == "record settings"  # which are collected of the training

@@ -110,8 +110,9 @@ def test_nan_in_one_record_alone_parts(tmp_path: Path) -> None:
     assert "part at step 1" in said(tmp_path, [[EQUAL], [BAD]], [[EQUAL]] * 2)
 
 
-NAN, INFINITE = ("w", "aa", np.nan, np.nan, np.nan), ("w", "bb", np.inf, -np.inf, np.inf)
-OTHERWISE = ("w", "cc", np.nan, np.nan, np.nan)
+NAN: Row = ("w", "aa", np.nan, np.nan, np.nan)
+INFINITE: Row = ("w", "bb", np.inf, -np.inf, np.inf)
+OTHERWISE: Row = ("w", "cc", np.nan, np.nan, np.nan)
 BESIDE: Row = ("v", "dd", 0.5, -0.25, 1.0)
 BESIDE_TURNED: Row = ("v", "ee", 0.5, -0.25, 1.0)
 
