@@ -241,10 +241,10 @@ def served_in_chunks(folder: Path, chunks: Sequence[int], scale: float = Served.
     """The dump of a server's passes, joined."""
     model = served()
     for layer in model.layers:
-        layer.self_attn.__class__ = Cached  # type: ignore[assignment]
+        layer.self_attn.__class__ = Cached
         attention: Any = layer.self_attn
         attention.keys, attention.values = torch.empty(HEADS, 0, SIZE), torch.empty(HEADS, 0, SIZE)
-    model.layers[1].self_attn.scale = scale  # type: ignore[assignment,union-attr]
+    model.layers[1].self_attn.scale = scale
     debugger = PrecisionDebugger(dump_path=str(folder / "chunks"), level="mix")
     with torch.no_grad():
         debugger.start(model)
