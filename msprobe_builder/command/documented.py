@@ -13,9 +13,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
-from zipfile import is_zipfile
 
 from msprobe_builder.base.errors import UsageError
+from msprobe_builder.files.regular import read_start
 
 _FRAMEWORK = ("-f", "--framework")
 _FRAMEWORKS = ("pytorch", "mindspore")
@@ -23,6 +23,7 @@ _COLLECT = ("-d", "--dump")
 _COMPARE = ("-c", "--compare")
 _LOGS = ("-vc", "--verl-compare", "-sc", "--slime-compare")
 _VERIFY = ("-vv", "--verl-verify")
+_ZIP = b"PK\x03\x04"
 _MOST_PLACES = 100_000  # steps or ranks that an option may list
 # Done by the program of single operators.
 _OPERATORS = (
@@ -280,7 +281,7 @@ def _is_collected(path: str) -> bool:
     file = Path(path)
     if file.suffix:
         return file.suffix == ".zip"
-    return file.is_file() and is_zipfile(file)
+    return file.is_file() and read_start(file, len(_ZIP))[0] == _ZIP
 
 
 def _config_check(words: list[str], _: ExitStack) -> list[str]:

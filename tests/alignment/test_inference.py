@@ -244,7 +244,7 @@ def served_in_chunks(folder: Path, chunks: Sequence[int], scale: float = Served.
         layer.self_attn.__class__ = Cached
         attention: Any = layer.self_attn
         attention.keys, attention.values = torch.empty(HEADS, 0, SIZE), torch.empty(HEADS, 0, SIZE)
-    model.layers[1].self_attn.scale = scale
+    model.layers[1].self_attn.scale = scale  # type: ignore[union-attr]
     debugger = PrecisionDebugger(dump_path=str(folder / "chunks"), level="mix")
     with torch.no_grad():
         debugger.start(model)
