@@ -15,7 +15,7 @@ from tests.conftest import REPOSITORY
 
 PACKAGES = (
     *("msprobe_builder", "msprobe_operators", "msprobe_checks", "msprobe_bisect"),
-    "tb_graph_ascend",
+    *("msprobe_collector", "tb_graph_ascend"),
 )
 # Functions whose first argument is a code and whose keywords are its arguments.
 MAKERS = {"fact"}
@@ -61,6 +61,7 @@ PRINTING = (
     *("msprobe_operators/command.py", "msprobe_operators/more_commands.py"),
     "msprobe_operators/replay_command.py",
     *("msprobe_operators/build_command.py", "msprobe_operators/report/", "msprobe_bisect/"),
+    "msprobe_collector/",
 )
 
 
