@@ -57,10 +57,16 @@ export class GaSides extends LocalizedElement {
           flex: 0 1 auto;
           width: auto;
         }
+        /* Where there is no room for all, the name is what must be read. */
         .side strong {
           font-weight: 600;
+          flex: 0 1 auto;
+        }
+        .side .role {
+          flex: 0 40 auto;
         }
         .side .path {
+          flex: 0 2000 auto;
           color: var(--ga-muted);
           direction: rtl;
           text-align: left;
@@ -85,7 +91,7 @@ export class GaSides extends LocalizedElement {
       <div class="names" style$="[[_room(heads)]]">
         <div class$="[[_sideClass(state)]]">
           <strong class="cut">[[_sideName(state, text)]]</strong>
-          <span class="muted" hidden$="[[!file.npuName]]">[[_role(state, text)]]</span>
+          <span class="muted role cut" hidden$="[[!file.npuName]]">[[_role(state, text)]]</span>
           <span
             class="mono path cut"
             title="[[file.npuPath]]"
@@ -96,7 +102,7 @@ export class GaSides extends LocalizedElement {
         </div>
         <div class="side" hidden$="[[!_hasBench(state)]]">
           <strong class="cut">[[text.sides.reference]]</strong>
-          <span class="muted" hidden$="[[!file.benchName]]">[[text.roles.reference]]</span>
+          <span class="muted role cut" hidden$="[[!file.benchName]]">[[text.roles.reference]]</span>
           <span
             class="mono path cut"
             title="[[file.benchPath]]"
