@@ -31,5 +31,6 @@ describe('facts', () => {
 
   it('say nothing where there are none', () => {
     expect(word(factsOf(''), SHARED.wordings)).toBe('');
+    expect(factsOf('[]')).toEqual([]);
   });
 });

@@ -46,6 +46,7 @@ export class GaSides extends LocalizedElement {
           padding: 0 4px 0 12px;
           width: var(--split);
           min-width: 0;
+          overflow: hidden;
           border-left: 3px solid transparent;
         }
         .side + .side,
@@ -60,13 +61,13 @@ export class GaSides extends LocalizedElement {
         /* Where there is no room for all, the name is what must be read. */
         .side strong {
           font-weight: 600;
-          flex: 0 1 auto;
+          flex: none;
+          max-width: 100%;
         }
         .side .role {
-          flex: 0 40 auto;
+          flex: none;
         }
         .side .path {
-          flex: 0 2000 auto;
           color: var(--ga-muted);
           direction: rtl;
           text-align: left;
@@ -91,7 +92,7 @@ export class GaSides extends LocalizedElement {
       <div class="names" style$="[[_room(heads)]]">
         <div class$="[[_sideClass(state)]]">
           <strong class="cut">[[_sideName(state, text)]]</strong>
-          <span class="muted role cut" hidden$="[[!file.npuName]]">[[_role(state, text)]]</span>
+          <span class="muted role" hidden$="[[!file.npuName]]">[[_role(state, text)]]</span>
           <span
             class="mono path cut"
             title="[[file.npuPath]]"
@@ -102,7 +103,7 @@ export class GaSides extends LocalizedElement {
         </div>
         <div class="side" hidden$="[[!_hasBench(state)]]">
           <strong class="cut">[[text.sides.reference]]</strong>
-          <span class="muted role cut" hidden$="[[!file.benchName]]">[[text.roles.reference]]</span>
+          <span class="muted role" hidden$="[[!file.benchName]]">[[text.roles.reference]]</span>
           <span
             class="mono path cut"
             title="[[file.benchPath]]"

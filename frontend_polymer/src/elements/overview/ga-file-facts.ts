@@ -59,10 +59,10 @@ export class GaFileFacts extends LocalizedElement {
         <dt>[[text.toolbar.file]]</dt>
         <dd class="mono">[[file.file]]</dd>
         <dt>[[_sideName(file, text)]]</dt>
-        <dd>[[file.npuName]] <span class="mono">[[file.npuPath]]</span></dd>
+        <dd>[[_name(file.npuName, file.npuPath)]] <span class="mono">[[file.npuPath]]</span></dd>
         <dt hidden$="[[!file.isComparison]]">[[text.roles.reference]]</dt>
         <dd hidden$="[[!file.isComparison]]">
-          [[file.benchName]] <span class="mono">[[file.benchPath]]</span>
+          [[_name(file.benchName, file.benchPath)]] <span class="mono">[[file.benchPath]]</span>
         </dd>
         <dt>[[_taskTitle(file, text)]]</dt>
         <dd>[[_task(file, text)]]</dd>
@@ -89,6 +89,11 @@ export class GaFileFacts extends LocalizedElement {
 
   _sideName(file: DatabaseFile | undefined, text: Texts): string {
     return file?.isComparison ? text.roles.debug : text.roles.model;
+  }
+
+  /** Where it says more than the path. */
+  _name(name: string, path: string): string {
+    return name === path ? '' : name;
   }
 
   _taskTitle(file: DatabaseFile | undefined, text: Texts): string {
