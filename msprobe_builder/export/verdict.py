@@ -11,7 +11,7 @@ from msprobe_builder.base.codes import SIDES
 from msprobe_builder.base.printable import printable
 from msprobe_builder.database.read.configuration import Configuration
 from msprobe_builder.database.read.verdict import PlaceVerdict, Suspect, Verdict
-from msprobe_builder.export.card import Card, Differing, card_of, what_happened
+from msprobe_builder.export.card import Card, Differing, card_of, what_happened, with_slices
 from msprobe_builder.export.configuration import configuration_json
 from msprobe_builder.export.wrapped import line, wrapped
 from msprobe_builder.facts.fact import Fact, Facts, fact, plain
@@ -93,7 +93,10 @@ def _other_lines(alike: Sequence[Suspect], *, is_placed: bool) -> list[str]:
     if is_placed:
         name = fact("verdict.at_place", where=_where(alike), name=name)
     source = fact("accused.source", line=one.source) if one.source else None
-    told = [fact("verdict.suspect", name=name, source=source), *what_happened(one.facts)]
+    told = [
+        fact("verdict.suspect", name=name, source=source),
+        *what_happened(with_slices(one.facts, one.node)),
+    ]
     if one.cause == _WEIGHTS and len(alike) > 1:
         told.append(fact("verdict.more_weights", count=len(alike) - 1))
     return wrapped(fact("label.strong" if one.strength == "strong" else "label.weak"), told)
