@@ -119,7 +119,7 @@ def test_a_rank_that_parts_is_named(reference: Path, tmp_path: Path) -> None:
     found = parting(*sides)
     assert (found.part, found.step, found.rank) == (Part.SETTINGS, 2, 1)
     assert found.what is not None
-    assert tell(found.what) == "lr of group 0 is 0.5, in the reference 0.001"
+    assert tell(found.what) == "lr of group 0 is 0.5, 0.001 in the reference"
 
 
 @pytest.mark.parametrize(
