@@ -127,7 +127,8 @@ MINDSPORE ?= 2.8.0
 test-mindspore: $(PY) ## the collector's tests on MindSpore, in an environment of its own (MINDSPORE=2.8.0)
 	@$(PYTHON) -m venv .cache/mindspore-$(MINDSPORE)
 	@if .cache/mindspore-$(MINDSPORE)/bin/pip install -q mindspore==$(MINDSPORE) 'numpy<2' hypothesis pytest pyyaml; then \
-		PYTHONPATH=. .cache/mindspore-$(MINDSPORE)/bin/python -m pytest tests/mindspore -q; \
+		MSPROBE_KILLS=$(or $(MINDSPORE_KILLS),20) PYTHONPATH=. \
+			.cache/mindspore-$(MINDSPORE)/bin/python -m pytest tests/mindspore -q; \
 	else \
 		echo "Skipped: MindSpore $(MINDSPORE) cannot be installed with $$($(PYTHON) --version)."; \
 	fi

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -183,6 +184,9 @@ def _by_size(
     """Differences of tensors by more than rounding, and the largest that may be rounding."""
     apart = [(name, share) for name, share in _apart(left, right) if share > 0]
     sure = [name for name, share in apart if share > _limit(left.get(name), right.get(name))]
+    if key == _GRADIENTS:
+        shares = dict(apart)
+        sure = [name for name in sure if not _is_remainder(name, shares[name], right)]
     if sure:
         worst = max(share for name, share in apart if name in sure)
         code = "bisect.gradients" if key == _GRADIENTS else "bisect.outputs"
@@ -193,14 +197,33 @@ def _by_size(
         yield False, fact(may_be, share=worst)
 
 
+def _is_remainder(name: str, share: float, gradients: Mapping[str, Any]) -> bool:
+    """Whether a gradient is off by no more than the rounding of the largest of its module.
+
+    What is added up may cancel, as it does for the bias of keys: such a gradient is rounding alone.
+    """
+    module = name.rpartition(".")[0]
+    sizes = {
+        other: float(np.linalg.norm(_numbers(told))) / math.sqrt(max(1, math.prod(told["shape"])))
+        for other, told in gradients.items()
+        if other.rpartition(".")[0] == module and "sketch" in told
+    }
+    if name not in sizes or math.isinf(share):
+        return False
+    return share * sizes[name] <= _limit(gradients[name]) * max(sizes.values())
+
+
 def _updates(one: dict[str, Any], other: dict[str, Any], before: list[Any]) -> Fact | None:
     """What the step has added to the parameters: a wrong update hardly changes their size."""
     names = []
+    gradients = dict(_apart(one[_GRADIENTS], other[_GRADIENTS]))
     for name, after in one["weights"].items():
         there = other["weights"].get(name)
         both = [side.get(name) for side in before]
         if there is None or None in both or after["crc"] == there["crc"]:
             continue
+        if gradients.get(name, 0.0) > _limit(after, there):
+            continue  # of a gradient that is rounding alone, which an optimizer may scale up
         if after["dtype"] not in ROUNDING:
             continue  # a change is as large as the rounding of a half
         ours = _numbers(after) - _numbers(both[0])

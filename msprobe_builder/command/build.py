@@ -249,8 +249,9 @@ def run(options: argparse.Namespace) -> int:
 
     with without_garbage_collection():  # modules leave nothing to be collected
         from msprobe_builder.command.folders import checked_names, folders_config
-        from msprobe_builder.pipeline.build import build
+        from msprobe_builder.facts.wording import calling
         from msprobe_builder.pipeline.config import read_config
+        from msprobe_builder.pipeline.join import names_of_sides
 
     given = folders_config(options.folders) if options.folders else None
     _check(options)
@@ -276,6 +277,16 @@ def run(options: argparse.Namespace) -> int:
             device=options.device,
         ),
     )
+    with calling(names_of_sides(config)):
+        return _run(config, options, name)
+
+
+def _run(config: BuildConfig, options: argparse.Namespace, name: str | None) -> int:
+    from msprobe_builder.base.memory import without_garbage_collection
+
+    with without_garbage_collection():
+        from msprobe_builder.pipeline.build import build
+
     quiet = options.quiet or options.json
     if options.output_path is None and options.append is None:
         return _export_alone(config, options, quiet=quiet)
@@ -322,20 +333,11 @@ def _tell(result: BuildResult, config: BuildConfig, options: argparse.Namespace)
 
         has_log = config.print_compare_log and result.is_comparison
         log = operator_lines(result.path) if has_log else iter(())
-        summary = summary_lines(result, _side_names(result))
-        print_lines(chain(log, summary, judged_lines(result.path)))
+        print_lines(chain(log, summary_lines(result), judged_lines(result.path)))
         if options.open:
             from msprobe_builder.command.serve import serve
 
             serve(result.path.parent)
-
-
-def _side_names(result: BuildResult) -> tuple[str, str]:
-    from msprobe_builder.database.open import opened
-    from msprobe_builder.database.read.meta import read_side_names
-
-    with opened(result.path) as connection:
-        return read_side_names(connection)
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
 from msprobe_builder.base.errors import UsageError
+from msprobe_builder.files.regular import read_start
 
 _FRAMEWORK = ("-f", "--framework")
 _FRAMEWORKS = ("pytorch", "mindspore")
@@ -22,6 +23,7 @@ _COLLECT = ("-d", "--dump")
 _COMPARE = ("-c", "--compare")
 _LOGS = ("-vc", "--verl-compare", "-sc", "--slime-compare")
 _VERIFY = ("-vv", "--verl-verify")
+_ZIP = b"PK\x03\x04"
 _MOST_PLACES = 100_000  # steps or ranks that an option may list
 # Done by the program of single operators.
 _OPERATORS = (
@@ -274,6 +276,14 @@ def _trend(words: list[str], _: ExitStack) -> list[str]:
     return ["trend", options.data, "-o", options.db]
 
 
+def _is_collected(path: str) -> bool:
+    """Whether a file was collected: by its name, or, as the documents have none, what it is."""
+    file = Path(path)
+    if file.suffix:
+        return file.suffix == ".zip"
+    return file.is_file() and read_start(file, len(_ZIP))[0] == _ZIP
+
+
 def _config_check(words: list[str], _: ExitStack) -> list[str]:
     """Collecting, or comparing of what the first path is: a collected file, or a checkpoint."""
     rest = [word for word in words if word not in (*_COLLECT, *_COMPARE, *_LOGS, *_VERIFY)]
@@ -282,7 +292,7 @@ def _config_check(words: list[str], _: ExitStack) -> list[str]:
     for place, word in enumerate(words):
         behind = words[place + 1 : place + 3]
         if word in _COMPARE:
-            is_collected = any(path.endswith(".zip") for path in behind[:1])
+            is_collected = any(map(_is_collected, behind[:1]))
             return ["config", "compare", *rest] if is_collected else ["checkpoint", *rest]
         if word in _LOGS:  # the run under test comes first there
             left = [one for one in rest if one not in behind]

@@ -34,6 +34,7 @@ COMMANDS = {
     "query": "query",
     "schema": "schema",
     "alias": "alias",
+    "join-chunks": "join_chunks",
 }
 BUILD = "build"
 # Entry points of the packages above this one: the name is the word, the value the module.

@@ -13,7 +13,7 @@ from msprobe_builder.base.printable import printable
 from msprobe_builder.export.wrapped import line
 from msprobe_builder.facts.fact import Fact, fact, plain
 from msprobe_builder.facts.wording import ENGLISH, tell
-from msprobe_builder.facts.words import GRADE, SIDE, sides_called
+from msprobe_builder.facts.words import GRADE, SIDE
 
 if TYPE_CHECKING:
     from msprobe_builder.pipeline.build import BuildResult
@@ -28,29 +28,22 @@ _SEVERITIES = {
 }
 
 
-def summary_lines(result: BuildResult, names: Sequence[str] = ("", "")) -> list[str]:
-    """The summary as plain lines; ``names`` are those of both sides, or empty."""
-    debug, reference = sides_called(names)
-    called = {"debug": debug, "reference": reference}
+def summary_lines(result: BuildResult) -> list[str]:
+    """The summary as plain lines."""
     lines = []
     if result.is_comparison:
         numbers = {"npu": result.npu_nodes, "bench": result.bench_nodes}
-        lines.append(line(fact("label.nodes"), fact("summary.nodes", **numbers, **called)))
+        lines.append(line(fact("label.nodes"), fact("summary.nodes", **numbers)))
         of_npu, of_bench = (f"{100 * result.matched / max(one, 1):.1f}" for one in numbers.values())
         shares = {"npu": of_npu, "bench": of_bench}
-        matched = fact("summary.matched", nodes=result.matched, **shares, **called)
+        matched = fact("summary.matched", nodes=result.matched, **shares)
         lines.append(line(fact("label.matched"), matched))
         if result.aligned:
             lines.append(line(fact("label.aligned"), printable(tell(result.aligned))))
         alone = result.bench_nodes - result.matched - result.bench_grouped
         if alone > 0:
             nor = fact("summary.no_group") if result.bench_grouped else None
-            lines.append(
-                line(
-                    fact("label.alone"),
-                    fact("summary.alone", nodes=alone, nor=nor, reference=reference),
-                )
-            )
+            lines.append(line(fact("label.alone"), fact("summary.alone", nodes=alone, nor=nor)))
         counts = [
             fact("summary.grade", grade=GRADE.get(name, name), nodes=count)
             for name, count in result.grades.items()

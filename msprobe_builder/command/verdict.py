@@ -45,14 +45,18 @@ def run(options: argparse.Namespace) -> int:
 
     from msprobe_builder.database.open import opened
     from msprobe_builder.database.read.configuration import read_configuration
+    from msprobe_builder.database.read.meta import read_side_names
     from msprobe_builder.database.read.verdict import read_verdict
     from msprobe_builder.export.verdict import verdict_json
+    from msprobe_builder.facts.wording import calling
 
     with opened(options.database) as connection:
+        names = read_side_names(connection)
         verdict = read_verdict(connection)
         configuration = read_configuration(connection)
     if options.json:
-        print_lines(json.dumps(verdict_json(verdict, configuration), indent=2).splitlines())
+        with calling(names):
+            print_lines(json.dumps(verdict_json(verdict, configuration), indent=2).splitlines())
     else:
         print_lines(judged_lines(options.database) or _nothing_lines())
     if options.next_config is not None:
@@ -70,17 +74,18 @@ def judged_lines(database: Path) -> list[str]:
     from msprobe_builder.database.read.verdict import read_verdict
     from msprobe_builder.export.configuration import configuration_lines
     from msprobe_builder.export.verdict import verdict_lines
+    from msprobe_builder.facts.wording import calling
 
-    with opened(database) as connection:
+    with opened(database) as connection, calling(read_side_names(connection)):
         lines = configuration_lines(read_configuration(connection))
         verdict = read_verdict(connection)
         if verdict is None:
             return lines
-        names, code = read_side_names(connection), ""
+        code = ""
         if verdict.suspects:
             first = verdict.suspects[0]
             code = read_code(connection, first.node_id, first.source)
-    return [*lines, *verdict_lines(verdict, database, names, code)]
+        return [*lines, *verdict_lines(verdict, database, code)]
 
 
 def _nothing_lines() -> list[str]:

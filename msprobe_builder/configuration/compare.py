@@ -57,11 +57,15 @@ class Difference:
 
 @dataclass(frozen=True)
 class Sheet:
-    """One part: columns, rows, and whether it passes."""
+    """One part: columns, rows, and whether it passes.
+
+    Of ``compared`` entries rows are those that differ, or all where the reader wants numbers.
+    """
 
     name: str
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
+    compared: int
     differences: tuple[Difference, ...]  # the worst first
 
     @property
@@ -116,10 +120,12 @@ def _whole(variables: Mapping[str, str] | None) -> dict[str, str] | None:
     return None if variables is None else {"": "", **variables}
 
 
-def _sheet(name: str, columns: str, rows: list[Row], found: Iterable[Difference]) -> Sheet:
+def _sheet(
+    name: str, columns: str, rows: list[Row], compared: int, found: Iterable[Difference]
+) -> Sheet:
     wrong = [one for one in found if one.level != PASS]
     wrong.sort(key=lambda one: -_ORDER.index(one.level))
-    return Sheet(name, tuple(columns.split()), tuple(rows), tuple(wrong))
+    return Sheet(name, tuple(columns.split()), tuple(rows), compared, tuple(wrong))
 
 
 def _variables(bench: Mapping[str, str], other: Mapping[str, str]) -> Sheet:
@@ -146,7 +152,7 @@ def _variables(bench: Mapping[str, str], other: Mapping[str, str]) -> Sheet:
         both = " / ".join(dict.fromkeys(one for one in reversed(own) if one))
         found.append(Difference(level, both, a, b, said))
     columns = "bench_env_name cmp_env_name bench_value cmp_value level"
-    return _sheet("env", columns, rows, found)
+    return _sheet("env", columns, rows, len({*bench, *other} - {""}), found)
 
 
 def _alone(level: str, name: Fact | str, in_bench: bool) -> Difference:
@@ -167,15 +173,17 @@ def _said(value: object) -> Fact | str:
 def _packages(bench: Mapping[str, str], other: Mapping[str, str]) -> Sheet:
     rows: list[Row] = []
     found = []
+    compared = 0
     for name in _PACKAGES:
         a, b = (side.get(name, side.get(name.replace("-", "_"))) for side in (bench, other))
+        compared += (a, b) != (None, None)
         if a != b:
             level = ERROR if None not in (a, b) else WARNING
             rows.append((name, a, b, level))
             of_npu, of_bench = (one or fact("configuration.not_installed") for one in (b, a))
             said = fact("configuration.differs", name=name, npu=of_npu, bench=of_bench)
             found.append(Difference(level, name, a, b, said))
-    return _sheet("pip", "package bench_version cmp_version level", rows, found)
+    return _sheet("pip", "package bench_version cmp_version level", rows, compared, found)
 
 
 def _options(bench: Mapping[str, Values], other: Mapping[str, Values]) -> Sheet:
@@ -199,7 +207,8 @@ def _options(bench: Mapping[str, Values], other: Mapping[str, Values]) -> Sheet:
             rows.append((name, "", "", None, None, "", WARNING))
             found.append(_alone(WARNING, name, place == 0))
     columns = "file_name bench_para cmp_para bench_value cmp_value matched_with level"
-    return _sheet("hyperparameters", columns, rows, found)
+    compared = sum(len({*bench[first], *other[second]}) for first, second in pairs)
+    return _sheet("hyperparameters", columns, rows, compared, found)
 
 
 def _data(bench: Mapping[Place, Values], other: Mapping[Place, Values]) -> Sheet:
@@ -229,6 +238,7 @@ def _tensors(
 ) -> Sheet:
     rows: list[Row] = []
     found = []
+    bad = 0
     for step, rank in sorted({*bench, *other}):
         where = fact("configuration.place", step=step, rank=rank)
         if (step, rank) not in bench or (step, rank) not in other:
@@ -241,6 +251,10 @@ def _tensors(
                 rows.append((step, rank, tag, False, *[None] * 4))
                 found.append(_alone(ERROR, named, tag in a))
                 continue
+            if any(math.isnan(x) and math.isnan(y) for x, y in zip(a[tag], b[tag], strict=True)):
+                said = fact("configuration.tensor_bad", name=named)
+                found.append(Difference(WARNING, tell(named, ENGLISH), "NaN", "NaN", said))
+                bad += 1
             apart = [_relative(x, y) for x, y in zip(a[tag], b[tag], strict=True)]
             is_equal = all(value == 0 for value in apart)
             rows.append((step, rank, tag, is_equal, *apart))
@@ -256,7 +270,7 @@ def _tensors(
                 level = WARNING if is_rounding else ERROR
                 found.append(Difference(level, tell(named, ENGLISH), value, b_value, said))
     columns = f"step rank {column} equal " + " ".join(f"{one}_relative_diff" for one in _STATISTICS)
-    return _sheet(name, columns, rows, found)
+    return _sheet(name, columns, rows, len(rows) - bad, found)
 
 
 def _worst(a: tuple[float, ...], b: tuple[float, ...]) -> int:
@@ -327,7 +341,7 @@ def _random(bench: Mapping[int, Values], other: Mapping[int, Values]) -> Sheet:
                     name = f"{operator} of rank {rank}"
                     found.append(Difference(ERROR, name, str(a_count), str(b_count), said))
     columns = "op rank bench_stack cmp_stack bench_count cmp_count check_result"
-    return _sheet("random", columns, rows, found)
+    return _sheet("random", columns, rows, len(rows), found)
 
 
 def _calls(content: object) -> list[tuple[str, int]]:

@@ -21,9 +21,13 @@ def unknown_parts(comparison: ConfigurationComparison) -> list[str]:
 def outcome(comparison: ConfigurationComparison) -> str:
     """``error``: do not compare the runs yet; ``warning``: look at a difference first; ``pass``."""
     worst = comparison.outcome
-    if worst == PASS and (comparison.missing or not comparison.sheets):
+    if worst == PASS and (comparison.missing or not _compared(comparison)):
         return WARNING
     return worst
+
+
+def _compared(comparison: ConfigurationComparison) -> int:
+    return sum(one.compared for one in comparison.sheets)
 
 
 def conclusion(comparison: ConfigurationComparison) -> Fact:
@@ -33,11 +37,13 @@ def conclusion(comparison: ConfigurationComparison) -> Fact:
     wrong = [one for one in comparison.sheets if one.outcome == ERROR and one.name in _REQUIRED]
     if wrong:
         return fact("configuration.do_not_compare", differences=_differences(wrong))
+    if not _compared(comparison):
+        return fact("configuration.nothing_compared")
     doubts = [one for one in comparison.sheets if one.outcome == WARNING]
     unseen = unknown_parts(comparison)
     return fact(
         "configuration.may_compare",
-        count=sum(len(one.rows) for one in comparison.sheets),
+        count=_compared(comparison),
         parts=[one.name for one in comparison.sheets],
         doubt=fact("configuration.doubt", differences=_differences(doubts)) if doubts else None,
         unseen=fact("configuration.unseen", parts=unseen) if unseen else None,

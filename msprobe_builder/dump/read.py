@@ -224,7 +224,7 @@ class _InMemoryReader:
 def _construct(source: Source, twice: list[str]) -> Any:
     if isinstance(source, InMemoryDump):
         return source.construct
-    return _load(construct_path(source), twice)
+    return load_json(construct_path(source), twice)
 
 
 def _stacks(source: Source, repeated: list[str]) -> dict[str, Any]:
@@ -234,13 +234,13 @@ def _stacks(source: Source, repeated: list[str]) -> dict[str, Any]:
     else:
         path = stack_path(source)
         _require_file(path, "dump this step again")
-        content = _load(path, repeated)
+        content = load_json(path, repeated)
     if not isinstance(content, dict):
         raise BuildError(f"{path} does not hold a JSON object; dump this step again.")
     return content
 
 
-def _load(path: Path, twice: list[str]) -> Any:
+def load_json(path: Path, twice: list[str]) -> Any:
     """Parsed content; keys that an object has twice are added to ``twice``, the last one counts."""
 
     def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

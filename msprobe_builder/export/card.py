@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msprobe_builder.database.read.verdict import Suspect, Verdict
-from msprobe_builder.facts.fact import Fact, Facts
+from msprobe_builder.facts.fact import Argument, Fact, Facts
 
 _WHERE = re.compile(r"(accused|look_first|place)$")
 _ARGUMENT = re.compile(r"argument$")
@@ -92,17 +92,29 @@ def differing(said: Facts, call: str) -> tuple[Differing, ...]:
     return tuple(
         Differing(
             str(one.arguments.get("name", "")),
-            as_written(str(one.arguments.get("own", "")), call),
-            as_written(str(one.arguments.get("theirs", "")), call),
+            str(one.arguments.get("own", "")),
+            str(one.arguments.get("theirs", "")),
         )
-        for one in said
+        for one in with_slices(said, call)
         if _ARGUMENT.match(one.code)
     )
 
 
-def as_written(value: str, call: str) -> str:
+def with_slices(said: Facts, call: str) -> Facts:
+    """The same facts with the arguments of a call as they are written in Python."""
+    return tuple(
+        Fact(one.code, {name: _as_written(value, call) for name, value in one.arguments.items()})
+        if _ARGUMENT.match(one.code)
+        else one
+        for one in said
+    )
+
+
+def _as_written(value: Argument, call: str) -> Argument:
     """``::2`` of ``[None, None, 2]`` where a tensor is sliced; all else as it is."""
-    found = _SLICE.fullmatch(value) if "__getitem__" in call or "__setitem__" in call else None
+    if not isinstance(value, str) or ("__getitem__" not in call and "__setitem__" not in call):
+        return value
+    found = _SLICE.fullmatch(value)
     if found is None:
         return value
     start, stop, step = ("" if one == "None" else one for one in found.groups())

@@ -14,7 +14,7 @@ from msprobe_builder.export.report_markup import Cell, Markup, escaped, heading,
 from msprobe_builder.export.report_picture import difference_picture, picture
 from msprobe_builder.export.verdict import conclusion_fact, older, sure_facts, to_do
 from msprobe_builder.facts.fact import Fact, fact
-from msprobe_builder.facts.words import STATISTIC, sides_called
+from msprobe_builder.facts.words import SIDE, STATISTIC
 
 _TENSORS = 3
 _NORM = 3  # of the statistics
@@ -33,7 +33,7 @@ def first_screen(content: Content, colours: dict[str, str]) -> str:
     """All that most readers need, on one screen or sheet."""
     shown = picture(content.place, colours) if content.place else ""
     card = _card(content)
-    lead = _tensors(content.leads[0], content.names) if content.leads else ""
+    lead = _tensors(content.leads[0]) if content.leads else ""
     if not card and not lead:
         return f"<p>{escaped(fact('report.nothing_wrong'))}</p>"
     return f'<div class="first">{card}{shown}</div>{lead}'
@@ -98,17 +98,14 @@ def _large(one: Differing) -> str:
     return f'<p>{name} <span class="large">{values}</span></p>'
 
 
-def _tensors(lead: Finding, names: Sequence[str]) -> str:
+def _tensors(lead: Finding) -> str:
     """The tensors of a call that tell most; empty where none was compared."""
     compared = [row for row in lead.rows if row.npu is not None and row.comparison is not None]
     compared.sort(key=_telling)
     rows = [_tensor(row) for row in compared[:_TENSORS]]
     if not rows:
         return ""
-    norms = [
-        fact("report.statistic_of", statistic=STATISTIC[_NORM], side=side)
-        for side in sides_called(names)
-    ]
+    norms = [fact("report.statistic_of", statistic=STATISTIC[_NORM], side=side) for side in SIDE]
     kind = (fact("head.section"), fact("head.parameter"), fact("head.shape"), fact("head.dtype"))
     head = (*kind, *norms, fact("head.difference"))
     return soft(fact("report.tensors_of", name=lead.node.name)) + table(head, rows)

@@ -28,7 +28,7 @@ from msprobe_builder.export.report_words import reason_words, side_words
 from msprobe_builder.export.verdict import outcome, size_fact
 from msprobe_builder.facts.fact import Fact, decode, fact
 from msprobe_builder.facts.wording import spoken, tell
-from msprobe_builder.facts.words import GRADE, STATISTIC
+from msprobe_builder.facts.words import GRADE, SIDE, STATISTIC
 
 _GRADES = words(Grade)
 _NODE, _STEP, _RANK, _SIDE = (
@@ -216,7 +216,7 @@ def _parts(finding: Finding, colours: dict[str, str]) -> tuple[str, str]:
         f"{graded(_GRADES[node.grade], colours)}{error}{overflow} <code>{escaped(node.name)}</code>"
         f' <span class="soft">{escaped(place)}</span>'
     )
-    reference = [fact("report.statistic_of_reference", statistic=name) for name in STATISTIC]
+    reference = [fact("report.statistic_of", statistic=name, side=SIDE[1]) for name in STATISTIC]
     kind = (fact("head.section"), _PARAMETER, fact("head.dtype"), fact("head.shape"))
     head = [*kind, *STATISTIC, *reference]
     measured = [_metrics(row) for row in finding.rows]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from msprobe_builder.base import codes
 from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.words import SIDE
 
 _TASK = "task"
 TASK, CREATED = fact("report.task"), fact("report.created_at")
@@ -56,7 +58,7 @@ METRICS = {
     "md5_equal": fact("metric.md5_equal"),
     "error": fact("metric.error"),
 }
-SIDES = {"npu": fact("report.debug"), "bench": fact("report.reference")}
+SIDES = dict(zip(codes.SIDES, SIDE, strict=True))
 SECTIONS = (  # in the order of base.codes.Section
     *(fact("section.input"), fact("section.output")),
     *(fact("section.parameters"), fact("section.parameters_grad")),

@@ -11,11 +11,11 @@ from msprobe_builder.base.codes import SIDES
 from msprobe_builder.base.printable import printable
 from msprobe_builder.database.read.configuration import Configuration
 from msprobe_builder.database.read.verdict import PlaceVerdict, Suspect, Verdict
-from msprobe_builder.export.card import Card, Differing, card_of, what_happened
+from msprobe_builder.export.card import Card, Differing, card_of, what_happened, with_slices
 from msprobe_builder.export.configuration import configuration_json
 from msprobe_builder.export.wrapped import line, wrapped
 from msprobe_builder.facts.fact import Fact, Facts, fact, plain
-from msprobe_builder.facts.wording import ENGLISH, tell
+from msprobe_builder.facts.wording import ENGLISH, called, tell
 
 _SHOWN = 5
 _SHOWN_STEPS = 6
@@ -23,13 +23,13 @@ NOTHING_COMPARED = fact("cannot_tell.nothing_compared")
 _WEIGHTS = "weights"  # cause of those that differ together
 
 
-def verdict_lines(verdict: Verdict, database: Path, names: tuple[str, str], code: str) -> list[str]:
+def verdict_lines(verdict: Verdict, database: Path, code: str) -> list[str]:
     """The card of the whole, each step, the other suspects and what to do next.
 
     ``code`` is the line that made the first suspect's call, empty where it was not recorded.
     """
     card = card_of(verdict)
-    lines = _card_lines(card, names, code)
+    lines = _card_lines(card, code)
     if verdict.changed:
         lines += wrapped(fact("label.older"), older(verdict.changed))
     if len(verdict.places) > 1 and verdict.suspects:
@@ -43,10 +43,8 @@ def verdict_lines(verdict: Verdict, database: Path, names: tuple[str, str], code
     return [*lines, *_next_lines(verdict, database)]
 
 
-def _card_lines(card: Card, names: tuple[str, str], code: str) -> list[str]:
-    sides = None
-    if all(names):
-        sides = fact("card.sides", npu=names[0], bench=names[1])
+def _card_lines(card: Card, code: str) -> list[str]:
+    sides = fact("card.sides") if all(called()) else None
     conclusion = conclusion_fact(card.conclusion)
     is_accused = card.suspect is not None
     what = card.what if is_accused else (*card.what, *card.sure, *card.follows)
@@ -95,7 +93,10 @@ def _other_lines(alike: Sequence[Suspect], *, is_placed: bool) -> list[str]:
     if is_placed:
         name = fact("verdict.at_place", where=_where(alike), name=name)
     source = fact("accused.source", line=one.source) if one.source else None
-    told = [fact("verdict.suspect", name=name, source=source), *what_happened(one.facts)]
+    told = [
+        fact("verdict.suspect", name=name, source=source),
+        *what_happened(with_slices(one.facts, one.node)),
+    ]
     if one.cause == _WEIGHTS and len(alike) > 1:
         told.append(fact("verdict.more_weights", count=len(alike) - 1))
     return wrapped(fact("label.strong" if one.strength == "strong" else "label.weak"), told)

@@ -82,6 +82,8 @@ def is_encoded(stored: str) -> bool:
 
 def decode(stored: str) -> Facts:
     """What :func:`encode` was given; any other text is a single fact that says it."""
+    if stored == "[]":
+        return ()
     if is_encoded(stored):
         with suppress(ValueError, RecursionError):
             return from_plain(json.loads(stored)) or from_plain(stored)

@@ -2,8 +2,9 @@
 
 A catalogue has a wording for each code, with places for the arguments: ``{name}`` as it is,
 ``{nodes:count}`` in a form, ``{nodes|node follows|nodes follow}`` one of two texts, the first for a
-single one. An argument may be a fact itself, or a list. frontend_polymer/src/i18n/wording.ts is the
-same for the viewer; tests/data/wordings.json holds both to it.
+single one. An argument may be a fact itself, or a list. ``{@this_run}`` is the wording of another
+code; that of a side is its name, where it has one. frontend_polymer/src/i18n/wording.ts is the same
+for the viewer; tests/data/wordings.json holds both to it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from msprobe_builder.facts.fact import Argument, Fact
 LANGUAGES = ("en", "zh")
 ENGLISH = LANGUAGES[0]
 _SPOKEN = ContextVar("spoken", default=ENGLISH)
+_CALLED: ContextVar[tuple[str, str]] = ContextVar("called", default=("", ""))
+_SIDES = {"this_run": 0, "side.npu": 0, "the_reference": 1, "side.bench": 1}  # by their codes
 
 # Forms of lists say what stands between two; ``and`` tells the last one from the others.
 FORMS = (
@@ -40,7 +43,8 @@ FORMS = (
     "semicolon",
     "sentences",
 )
-PLACE = re.compile(r"\{(\w+)(?::(\w+)|\|([^{}|]*)\|([^{}|]*))?\}")
+PLACE = re.compile(r"\{(\w+|@[\w.]+)(?::(\w+)|\|([^{}|]*)\|([^{}|]*))?\}")
+_CHINESE = re.compile(r"[\u3400-\u9fff]")
 
 Wordings = Mapping[str, str]
 
@@ -77,6 +81,21 @@ def speaking(language: str) -> Iterator[None]:
         _SPOKEN.reset(before)
 
 
+@contextmanager
+def calling(names: tuple[str, str]) -> Iterator[None]:
+    """Call both sides so within the block; one whose name is empty has the word for it."""
+    before = _CALLED.set(names)
+    try:
+        yield
+    finally:
+        _CALLED.reset(before)
+
+
+def called() -> tuple[str, str]:
+    """What both sides are called; empty where nobody named them."""
+    return _CALLED.get()
+
+
 def word(said: Argument, wordings: Wordings) -> str:
     """The same by the given wordings."""
     return _shown(said, "sentences", wordings)
@@ -86,14 +105,22 @@ def _shown(value: Argument, form: str, wordings: Wordings) -> str:
     if isinstance(value, str):
         text = value
     elif isinstance(value, Fact):
+        if name_of_side := _name_of(value):
+            return name_of_side  # as the user wrote it, wherever it stands
 
         def filled(place: re.Match[str]) -> str:
             name, own_form, one, several = place.groups()
-            if name not in value.arguments:
+            if name.startswith("@"):
+                argument: Argument = Fact(name[1:], {})
+            elif name in value.arguments:
+                argument = value.arguments[name]
+            else:
                 return ""
             if one is not None:
-                return one if value.arguments[name] == 1 else several
-            return _shown(value.arguments[name], own_form or "", wordings)
+                return one if argument == 1 else several
+            text = _shown(argument, own_form or "", wordings)
+            is_name = isinstance(argument, Fact) and _name_of(argument)
+            return _apart(text, place) if is_name else text
 
         text = PLACE.sub(filled, wordings.get(value.code, value.code))
     elif isinstance(value, Sequence):
@@ -105,6 +132,20 @@ def _shown(value: Argument, form: str, wordings: Wordings) -> str:
     else:
         text = f"{value:.{form[1:]}g}" if form.startswith("g") else str(value)
     return f"{text[:1].upper()}{text[1:]}" if form == "capital" else text
+
+
+def _name_of(value: Fact) -> str:
+    """What the user calls the side that the fact stands for; empty where it stands for none."""
+    side = _SIDES.get(value.code)
+    return "" if side is None else _CALLED.get()[side]
+
+
+def _apart(text: str, place: re.Match[str]) -> str:
+    """A name between Chinese characters, which a space parts from it."""
+    before, behind = place.string[: place.start()][-1:], place.string[place.end() :][:1]
+    front = " " if _CHINESE.match(before) and not _CHINESE.match(text) else ""
+    back = " " if _CHINESE.match(behind) and not _CHINESE.match(text[-1:]) else ""
+    return f"{front}{text}{back}"
 
 
 def _listed(texts: Sequence[str], form: str, wordings: Wordings) -> str:

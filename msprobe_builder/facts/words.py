@@ -38,12 +38,6 @@ def standing_at(name: str, *, is_unrecorded: bool) -> Fact | str:
     return fact("accused.before", name=name) if is_unrecorded else name
 
 
-def sides_called(names: Sequence[str]) -> tuple[Fact | str, Fact | str]:
-    """Both sides by the names that they have."""
-    first, second = (name or word for name, word in zip(names, SIDE, strict=True))
-    return first, second
-
-
 def statistics(values: Sequence[float]) -> Fact:
     """Maximum, minimum, mean and norm of a tensor."""
     largest, least, mean, norm = values

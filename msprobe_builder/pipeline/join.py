@@ -129,7 +129,10 @@ def _facts(connection: sqlite3.Connection, config: BuildConfig) -> dict[str, str
         "kind": "build" if config.bench_path is None else "compare",
         "npu_path": named(config.npu_path),
         "bench_path": None if config.bench_path is None else named(config.bench_path),
-        **_names(config),
+        **{
+            f"{side}_name": one or None
+            for side, one in zip(SIDES, names_of_sides(config), strict=True)
+        },
         "noise_path": None if config.noise_path is None else named(config.noise_path),
         "builder_version": __version__,
         "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -140,14 +143,14 @@ def _facts(connection: sqlite3.Connection, config: BuildConfig) -> dict[str, str
     }
 
 
-def _names(config: BuildConfig) -> dict[str, str | None]:
-    """What the sides are called; None where that is to be said by default words."""
+def names_of_sides(config: BuildConfig) -> tuple[str, str]:
+    """What the sides are called; empty where that is to be said by default words."""
     paths = [
         os.path.abspath(one) if isinstance(one, Path) else ""  # noqa: PTH100, links are names
         for one in (config.npu_path, config.bench_path)
     ]
-    names = map(side_name, config.names) if config.names else names_of_folders(*paths)
-    return {f"{side}_name": name or None for side, name in zip(SIDES, names, strict=False)}
+    names = [*map(side_name, config.names), "", ""] if config.names else names_of_folders(*paths)
+    return names[0], names[1]
 
 
 def named(dumps: Dumps) -> str:

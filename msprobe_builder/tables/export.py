@@ -13,10 +13,11 @@ from msprobe_builder.base.memory import without_garbage_collection
 from msprobe_builder.base.publish import written, written_together
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.executed import Place, read_places
-from msprobe_builder.database.read.meta import read_task
+from msprobe_builder.database.read.meta import read_side_names, read_task
 from msprobe_builder.database.read.verdict import read_verdict
 from msprobe_builder.dump.task import Task
 from msprobe_builder.facts.fact import fact
+from msprobe_builder.facts.wording import calling
 from msprobe_builder.tables.advice import (
     Advice,
     advice_json,
@@ -71,6 +72,7 @@ def export_tables(database: Path, directory: Path, options: TableOptions) -> lis
     stamp = f"{datetime.now().astimezone():%Y%m%d%H%M%S}"
     with (
         opened(database) as connection,
+        calling(read_side_names(connection)),
         without_garbage_collection(),
         written_together(directory) as folder,
     ):

@@ -209,7 +209,8 @@ def _measured(
         apart = (a - b).abs()
         apart[a == b] = 0.0  # equal infinities
         neither = a.isnan() & b.isnan()
-        count = int(neither.sum())
+        # Of a complex number, which are two numbers here, one is enough.
+        count = int((neither.any(1) if neither.dim() > 1 else neither).sum())
         if count:
             nans += count
             apart, a, b = (one.masked_fill(neither, 0.0) for one in (apart, a, b))

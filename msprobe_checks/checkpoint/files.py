@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from msprobe_builder.base.limits import DEEPEST_MAPPING, MOST_REPEATED, MOST_VAL
 from msprobe_builder.files.saved import load_saved
 from msprobe_builder.files.tensors import opened_safetensors
 from msprobe_builder.metrics.tensor_file import require_torch
-from msprobe_checks.checkpoint.parameter import UNREAD, Parameter, of_tensor
+from msprobe_checks.checkpoint.parameter import UNREAD, Parameter, of_tensor, stored_elements
 
 if TYPE_CHECKING:
     import torch
@@ -73,19 +72,41 @@ def tensors(content: object) -> Iterator[tuple[str, Parameter]]:
 
     BuildError where they are nested too deep or name each other without end.
     """
-    return _tensors(content, "", 0, count(1))
-
-
-def _tensors(
-    content: object, prefix: str, depth: int, seen: Iterator[int]
-) -> Iterator[tuple[str, Parameter]]:
-    import torch
-
-    if next(seen) > MOST_VALUES:
+    if _count(content, "", 0, {}) > MOST_VALUES:
         raise BuildError(
             f"A checkpoint holds more than {MOST_VALUES:,} values, or mappings that hold "
             "themselves; save the model's state_dict() alone."
         )
+    return _tensors(content, "", 0)
+
+
+def _count(content: object, prefix: str, depth: int, known: dict[int, int]) -> int:
+    """How many values there are, each as often as it is named; ``known`` ones are not looked at."""
+    if not isinstance(content, Mapping | list | tuple):
+        return 1
+    if id(content) not in known:
+        if depth >= DEEPEST_MAPPING:
+            raise _too_deep(prefix)
+        items = content.items() if isinstance(content, Mapping) else enumerate(content)
+        inside = (_count(one, _joined(prefix, _text(key)), depth + 1, known) for key, one in items)
+        known[id(content)] = 1 + sum(inside)
+    return known[id(content)]
+
+
+def _joined(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name
+
+
+def _too_deep(prefix: str) -> BuildError:
+    return BuildError(
+        f"A checkpoint holds more than {DEEPEST_MAPPING} mappings inside each other, at "
+        f"{prefix[:80]}; save the model's state_dict() alone."
+    )
+
+
+def _tensors(content: object, prefix: str, depth: int) -> Iterator[tuple[str, Parameter]]:
+    import torch
+
     if isinstance(content, torch.Tensor):
         content, name = content.detach(), prefix or "tensor"
         is_plain = content.layout is torch.strided and not content.is_nested
@@ -95,14 +116,10 @@ def _tensors(
             yield name, UNREAD
     elif isinstance(content, Mapping | list | tuple):
         if depth >= DEEPEST_MAPPING:
-            raise BuildError(
-                f"A checkpoint holds more than {DEEPEST_MAPPING} mappings inside each other, at "
-                f"{prefix[:80]}; save the model's state_dict() alone."
-            )
+            raise _too_deep(prefix)
         items = content.items() if isinstance(content, Mapping) else enumerate(content)
         for key, value in items:
-            name = _text(key)
-            yield from _tensors(value, f"{prefix}.{name}" if prefix else name, depth + 1, seen)
+            yield from _tensors(value, _joined(prefix, _text(key)), depth + 1)
 
 
 def _text(key: object) -> str:
@@ -118,7 +135,7 @@ def _text(key: object) -> str:
 
 def _stored(name: str, tensor: torch.Tensor) -> Parameter:
     """A tensor; BuildError when it has many more elements than there are in the file."""
-    held = tensor.untyped_storage().nbytes() // max(1, tensor.element_size())
+    held = stored_elements(tensor)
     if tensor.numel() > max(held, MOST_REPEATED):
         raise BuildError(
             f"{name[:80]} has {tensor.numel():,} elements, of which its file holds {held:,}; save "

@@ -30,7 +30,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
     if path.is_file():
         return _of_file(path)
     if not path.is_dir():
-        raise UsageError(f"{path} does not exist; give the file or directory of a checkpoint.")
+        why = "is no regular file" if path.exists() else "does not exist"
+        raise UsageError(f"{path} {why}; give the file or directory of a checkpoint.")
     found = _of_directory(path)
     if not found.parameters:
         raise BuildError(f"{path} holds no parameters.")

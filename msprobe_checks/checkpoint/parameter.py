@@ -57,6 +57,11 @@ def of_tensor(tensor: torch.Tensor) -> Parameter:
     return Parameter(tuple(content.shape), name, lambda: content, is_bits=True)
 
 
+def stored_elements(tensor: torch.Tensor) -> int:
+    """How many elements there are in memory, or in the file, of which an expanded one has more."""
+    return tensor.untyped_storage().nbytes() // max(1, tensor.element_size())
+
+
 @cache
 def has_numbers(dtype: torch.dtype) -> bool:
     """Whether torch can make numbers of the elements of a type."""

@@ -91,15 +91,18 @@ def _verdict(
         return fact("checkpoint.differ", differing=len(wrong), count=len(both), first=first)
     but = [_unread(comparison)] if comparison.unread else []
     but += [fact("checkpoint.but_alone", count=alone)] if alone else []
+    elements = sum(min(math.prod(shape or ()) for shape in one.shapes) for one in both)
     nans = [one for one in both if one.not_numbers]
     if nans:
-        elements = sum(one.not_numbers for one in nans)
-        but.append(fact("checkpoint.but_nan", count=elements, name=_shown(nans[0].name)))
+        count = sum(one.not_numbers for one in nans)
+        elements -= count
+        but.append(fact("checkpoint.but_nan", count=count, name=_shown(nans[0].name)))
     padded = sum(one.cause is not None for one in both)
     if padded:
         but.append(fact("checkpoint.but_padding", count=padded))
-    elements = sum(min(math.prod(shape or ()) for shape in one.shapes) for one in both)
     clauses = fact("checkpoint.but", clauses=but) if but else None
+    if not elements:
+        return fact("checkpoint.nothing_compared", count=len(both), but=clauses)
     return fact("checkpoint.agree", count=len(both), elements=elements, but=clauses)
 
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.base.limits import LARGEST_METADATA, MOST_CHUNKS
+from msprobe_builder.base.limits import LARGEST_METADATA, MOST_CHUNKS, MOST_REPEATED
 from msprobe_builder.files.pickles import load_records
 from msprobe_builder.files.regular import read_bytes, read_part, read_text
 from msprobe_builder.files.saved import load_saved_bytes
 from msprobe_builder.metrics.tensor_file import require_torch
 from msprobe_checks.checkpoint.files import SAFETENSORS, read_safetensors, read_torch
-from msprobe_checks.checkpoint.parameter import Parameter, has_numbers
+from msprobe_checks.checkpoint.parameter import Parameter, has_numbers, stored_elements
 
 if TYPE_CHECKING:
     import torch
@@ -55,6 +55,8 @@ def read_indexed(index: Path) -> dict[str, Parameter]:
         if name not in own:
             raise BuildError(f"{name} is not in {file}, where {index} has it; copy all files.")
         found[name] = own[name]
+    for own in held.values():  # what the index leaves out is loaded as well
+        found |= {name: one for name, one in own.items() if name not in found}
     return found
 
 
@@ -80,12 +82,12 @@ def read_distributed(directory: Path) -> dict[str, Parameter]:
                 for one in entry.chunks
             ]
             _require_tiled(directory / METADATA, str(name), shape, chunks)
-            dtype = str(entry.properties.dtype).removeprefix("torch.")
+            kind = entry.properties.dtype
             found[str(name)] = Parameter(
                 shape,
-                dtype,
-                partial(_load, directory, shape, chunks),
-                not has_numbers(entry.properties.dtype),
+                str(kind).removeprefix("torch."),
+                partial(_load, directory, shape, kind, chunks),
+                not has_numbers(kind),
             )
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise BuildError(
@@ -120,7 +122,9 @@ def _require_tiled(metadata: Path, name: str, shape: tuple[int, ...], chunks: li
     raise BuildError(f"{metadata} does not describe {name} once and as a whole: {problem}.")
 
 
-def _load(directory: Path, shape: tuple[int, ...], chunks: list[_Chunk]) -> torch.Tensor:
+def _load(
+    directory: Path, shape: tuple[int, ...], kind: torch.dtype, chunks: list[_Chunk]
+) -> torch.Tensor:
     import torch
 
     whole: torch.Tensor | None = None
@@ -129,8 +133,10 @@ def _load(directory: Path, shape: tuple[int, ...], chunks: list[_Chunk]) -> torc
         try:
             content = read_part(path, int(place.offset), int(place.length))
             part = load_saved_bytes(content)
-            if tuple(part.shape) != sizes:
-                raise ValueError("it has another shape")
+            if tuple(part.shape) != sizes or part.dtype != kind:
+                raise ValueError("it has another shape or type")
+            if part.numel() > max(stored_elements(part), MOST_REPEATED):
+                raise ValueError("it repeats what it holds")
             if not has_numbers(part.dtype):
                 part = part.contiguous().view(torch.uint8)
             if whole is None:

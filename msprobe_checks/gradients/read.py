@@ -97,7 +97,7 @@ def _gradient(row: Mapping[str, str]) -> Gradient:
         float(row["min"]),
         float(row["norm"]),
         sizes,
-        row.get("md5"),
+        row.get("md5") or None,  # an empty cell is no checksum
     )
 
 

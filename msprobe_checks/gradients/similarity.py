@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +50,7 @@ class Alike:
     is_turned: bool = False  # largest and smallest element are the other's with the sign turned
     is_equal: bool | None = None
     ends: tuple[tuple[float, float], tuple[float, float]] | None = None
+    is_bad: bool = False  # NaN or infinity on both sides, which is not told apart
 
     @property
     def apart(self) -> float:
@@ -70,11 +71,11 @@ class RankSimilarity:
     only_first: tuple[str, ...] = ()
     only_second: tuple[str, ...] = ()
 
-    def untold(self) -> int:
-        """How many gradients have neither signs on both sides nor equal checksums."""
-        return sum(
-            alike.same is None for found in self.parameters.values() for alike in found.values()
-        )
+    def counts(self) -> tuple[int, int, int]:
+        """How many gradients there are; how many are bad; of how many others only norms are."""
+        found = [alike for steps in self.parameters.values() for alike in steps.values()]
+        bad = sum(alike.is_bad for alike in found)
+        return len(found), bad, sum(one.same is None and not one.is_bad for one in found)
 
     def summary(self, step: int) -> float | None:
         """Agreement of all parameters of a step, weighted by their elements."""
@@ -118,11 +119,11 @@ def compare_gradients(first: Path, second: Path) -> GradientComparison:
     if not any(one.steps for one in ranks):
         raise UsageError(f"{first} and {second} have no step in common.")
     if not any(one.parameters for one in ranks):
-        other = next((name for one in ranks for name in one.only_second), "nothing")
-        own = next((name for one in ranks for name in one.only_first), "nothing")
+        other = next((name for one in ranks for name in one.only_second), "none")
+        own = next((name for one in ranks for name in one.only_first), "none")
+        example = f": {own} against {other}" if (own, other) != ("none", "none") else ""
         raise UsageError(
-            f"{first} and {second} have no parameter of one name and shape in common: "
-            f"{own} against {other}."
+            f"{first} and {second} have no parameter of one name and shape in common{example}."
         )
     found = [one for rank in ranks if (one := first_break(rank)) is not None]
     found.sort(key=lambda one: (one.step, one.rank))
@@ -153,6 +154,7 @@ def _compare_rank(rank: int, a: RankRecord, b: RankRecord, notes: list[Fact]) ->
             alike = _alike((a, x[name]), (b, y[other]), step)
             if not (math.isfinite(x[name].norm) or math.isfinite(y[other].norm)):
                 bad.append((step, name))
+                alike = replace(alike, is_bad=True)
             parameters.setdefault(name, {})[step] = alike
     if bad:
         step, name = bad[0]

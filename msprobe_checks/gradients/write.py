@@ -52,21 +52,24 @@ def _verdict(comparison: GradientComparison) -> Fact:
     """Where the runs part first, if they do."""
     missing = _without_gradients(comparison)
     if not comparison.breaks:
-        count = sum(len(found) for one in comparison.ranks for found in one.parameters.values())
-        untold = sum(one.untold() for one in comparison.ranks)
-        if untold == count:
-            before = None if missing is None else fact("gradients.missing", missing=missing)
-            return fact("gradients.norms_agree", count=count, missing=before)
+        counts = [one.counts() for one in comparison.ranks]
+        count, bad, untold = (sum(one) for one in zip(*counts, strict=True))
         clauses = [] if missing is None else [missing]
+        if bad:
+            clauses.append(fact("gradients.bad", bad=bad))
+        if bad + untold == count:
+            before = fact("gradients.missing", missing=clauses) if clauses else None
+            code = "gradients.norms_agree" if untold else "gradients.nothing_compared"
+            return fact(code, count=untold or count, missing=before)
         if untold:
             clauses.append(fact("gradients.untold", untold=untold, count=count))
         but = fact("gradients.but", missing=clauses) if clauses else None
-        return fact("gradients.agree", count=count - untold, but=but)
+        return fact("gradients.agree", count=count - untold - bad, but=but)
     first = comparison.breaks[0]
     others = len(first.names) - 1
     return fact(
         "gradients.part",
-        missing=None if missing is None else fact("gradients.missing", missing=missing),
+        missing=None if missing is None else fact("gradients.missing", missing=[missing]),
         step=first.step,
         rank=first.rank,
         name=first.worst,

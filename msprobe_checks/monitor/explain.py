@@ -85,13 +85,17 @@ def verdict_fact(comparison: MonitorComparison) -> Fact:
     if resized is not None:
         return resized
     if not comparison.departures:
+        count = sum(int((~pair.is_bad).sum()) for pair in comparison.ranks)
+        but = _but(comparison, missing)
+        if not count:
+            return fact("monitor.nothing_compared", but=but)
         return fact(
             "monitor.agree",
             tolerance=comparison.tolerance,
             first=comparison.first_step,
             last=comparison.last_step,
-            count=sum(len(pair.step) for pair in comparison.ranks),
-            but=_but(comparison, missing),
+            count=count,
+            but=but,
         )
     first = comparison.departures[0]
     part = fact(

@@ -14,6 +14,7 @@ from typing import Any
 
 from torch.fx import Node
 
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_collector.compiled.backends import Backends, Region, frames_of
 from msprobe_collector.compiled.comparing import Departure, departures, draws
 from msprobe_collector.compiled.narrowing import compiled, culprit, part_at_fault
@@ -26,8 +27,8 @@ _log = logging.getLogger("msprobe_collector")
 class CompiledChecker:
     """Compares each region once, when the training first runs it; the training takes no notice."""
 
-    def __init__(self, tell: Callable[[str | None], None]) -> None:
-        """``tell`` is given a sentence for each region that departs, None for the others."""
+    def __init__(self, tell: Callable[[Fact | None], None]) -> None:
+        """``tell`` is given a fact for each region that departs, None for the others."""
         self._tell = tell
         self._is_comparing = False
         self._compared: set[int] = set()
@@ -50,13 +51,13 @@ class CompiledChecker:
         return region.run(*args)
 
 
-def told(region: Region, args: tuple[Any, ...]) -> str | None:
+def told(region: Region, args: tuple[Any, ...]) -> Fact | None:
     """What is said of a region that departs from eager, None if it does not."""
     drawn = draws(region.graph, args)
     with _drawing_as_eager() if drawn else nullcontext():
         run = compiled(region.graph, region.backend) if drawn else region.run
         found = departures(region.graph, run, args, drawn=drawn)
-        return _sentence(region, args, found, drawn) if found else None
+        return _fact(region, args, found, drawn) if found else None
 
 
 def _drawing_as_eager() -> AbstractContextManager[Any]:
@@ -66,31 +67,35 @@ def _drawing_as_eager() -> AbstractContextManager[Any]:
     return config.patch(fallback_random=True)
 
 
-def _sentence(region: Region, args: tuple[Any, ...], found: list[Departure], drawn: bool) -> str:
-    first = found[0]
-    sentence = (
-        f"Region {region.number} ({region.place}; {len(region.calls)} calls) departs from eager:"
-        f" {first.what} is {_times(first.times)}."
-    )
-    if drawn:
-        sentence += " It was compiled anew, to draw the random numbers that eager draws."
+def _fact(region: Region, args: tuple[Any, ...], found: list[Departure], drawn: bool) -> Fact:
     blamed = culprit(region, args, drawn)
     if blamed is None:
-        sentence += " No call departs when it is compiled alone: what is fused does."
+        first = fact("run.fusion_departs")
     else:
-        way = "backward" if blamed.is_backward else "forward"
-        alone = " alone" if blamed.alone else ""
-        sentence += (
-            f" The first to depart is the {way} of {_name(blamed.node)}{_place(blamed.node)},"
-            f" {_times(blamed.departure.times)}{alone}."
+        first = fact(
+            "run.call_departs",
+            way=fact("run.backward" if blamed.is_backward else "run.forward"),
+            call=f"{_name(blamed.node)}{_place(blamed.node)}",
+            by=_times(blamed.departure.times),
+            alone=fact("run.compiled_alone") if blamed.alone else None,
         )
-    return f"{sentence} The operators go wrong {part_at_fault(region, args, drawn)}."
+    return fact(
+        "run.region_departs",
+        region=region.number,
+        place=region.place,
+        calls=len(region.calls),
+        what=found[0].what,
+        by=_times(found[0].times),
+        drawn=fact("run.drawn_as_eager") if drawn else None,
+        first=first,
+        part=part_at_fault(region, args, drawn),
+    )
 
 
-def _times(times: float) -> str:
+def _times(times: float) -> Fact:
     if math.isinf(times):
-        return "other than eager where one of them has no number"
-    return f"off by {times:,.1f} times what rounding allows"
+        return fact("run.no_number_in_one")
+    return fact("run.times_allowed", times=times)
 
 
 def _name(node: Node) -> str:

@@ -20,28 +20,35 @@ import torch
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._pytree import tree_map_only
 
+from msprobe_builder.facts.fact import Fact, fact
+
 _ALLOWED = 16.0  # times what eager is off by
 _LEAST = 8.0  # units of roundoff that eager is taken to be off by, where it is off by less
 # Where float64 tells nothing, eager itself is the measure.
 _WITHOUT_FLOAT64 = 256.0
 _LOW = frozenset({torch.float32, torch.float16, torch.bfloat16})
 _SEED = 46
+_GRADIENT = "run.gradient_of_input"
 
 
 @dataclass(frozen=True)
 class Departure:
     """A value that a compiled region makes otherwise than eager."""
 
-    what: str  # output 0, gradient of input 2
+    what: Fact  # output 0, gradient of input 2
     position: int  # of it among the values that are made
     times: float  # what is allowed; infinite where one side alone has no number
+
+    @property
+    def is_gradient(self) -> bool:
+        return self.what.code == _GRADIENT
 
 
 @dataclass(frozen=True)
 class Made:
     """What a region makes, by name: outputs, inputs that it writes to, gradients of inputs."""
 
-    values: dict[str, torch.Tensor]
+    values: dict[Fact, torch.Tensor]
 
 
 def departures(
@@ -73,14 +80,14 @@ def made_by(
     copies = [copy_of(one, as_float64) for one in args]
     given = [one for one in copies if isinstance(one, torch.Tensor)]
     before = [one._version for one in given]
-    values: dict[str, torch.Tensor] = {}
+    values: dict[Fact, torch.Tensor] = {}
     with generators_kept(), torch.set_grad_enabled(torch.is_grad_enabled() and backward):
         found = run(*copies)
         outputs = [one for one in _flat(found) if isinstance(one, torch.Tensor)]
-        values |= {f"output {n}": one.detach() for n, one in enumerate(outputs)}
+        values |= {fact("run.output", number=n): one.detach() for n, one in enumerate(outputs)}
         for place, (one, version) in enumerate(zip(given, before, strict=True)):
             if one._version != version:
-                values[f"input {place} after it"] = one.detach().clone()
+                values[fact("run.input_after", number=place)] = one.detach().clone()
         ends = [one for one in outputs if one.requires_grad]
         wanted = {n: one for n, one in enumerate(given) if one.requires_grad and one.is_leaf}
         if ends and wanted:
@@ -89,7 +96,7 @@ def made_by(
             )
             for place, gradient in zip(wanted, gradients, strict=True):
                 if gradient is not None:
-                    values[f"gradient of input {place}"] = gradient
+                    values[fact(_GRADIENT, number=place)] = gradient
     return Made(values)
 
 
@@ -174,7 +181,7 @@ def _told(made: Made, eager: Made, exact: Made | None) -> Iterator[Departure]:
     for position, (what, other) in enumerate(eager.values.items()):
         own = made.values.get(what)
         if own is None:
-            yield Departure(f"{what} is missing", position, math.inf)
+            yield Departure(fact("run.missing", what=what), position, math.inf)
             continue
         times = _times(own, other, truth.get(what, other))
         if times > 1.0:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Interpreter, Node
 
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_collector.compiled.backends import Region
 from msprobe_collector.compiled.comparing import (
     Departure,
@@ -24,8 +25,8 @@ from msprobe_collector.signals import pass_on_if_of_signal
 
 # Parts of the compiler, one more each: what torch.compile captures is never at fault in the first.
 _STAGES = (
-    ("aot_eager", "functions become operators"),
-    ("aot_eager_decomp_partition", "operators are decomposed"),
+    ("aot_eager", fact("run.operators_made")),
+    ("aot_eager_decomp_partition", fact("run.operators_decomposed")),
 )
 _MOST_CALLS = 200  # that are compiled one by one
 
@@ -45,15 +46,16 @@ def compiled(graph: GraphModule, backend: Any) -> Callable[..., Any]:
     return torch.compile(graph, backend=backend, dynamic=False)
 
 
-def part_at_fault(region: Region, args: Sequence[Any], drawn: bool) -> str:
+def part_at_fault(region: Region, args: Sequence[Any], drawn: bool) -> Fact:
     """What the compiler does that departs first; the backend's own work if nothing before."""
     for name, does in _STAGES:
         if name == region.backend:
             break
         if departures(region.graph, compiled(_copied(region.graph), name), args, drawn=drawn):
-            return f"where {does}, by {name}"
+            return fact("run.part_of_compiler", does=does, name=name)
     name = getattr(region.backend, "compiler_name", region.backend)
-    return f"in what {name if isinstance(name, str) else 'the backend'} makes of them"
+    shown = name if isinstance(name, str) else fact("run.backend")
+    return fact("run.part_of_backend", name=shown)
 
 
 def culprit(region: Region, args: Sequence[Any], drawn: bool) -> Culprit | None:
@@ -87,7 +89,7 @@ def _alone(region: Region, args: Sequence[Any], drawn: bool) -> Iterator[Culprit
             pass_on_if_of_signal(error)
             continue
         if found:
-            yield Culprit(node, found[0].what.startswith("gradient"), True, found[0])
+            yield Culprit(node, found[0].is_gradient, True, found[0])
 
 
 def _kind_of(value: Any) -> Any:

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Sequence
-from functools import cache
 from typing import Any
 
 import torch
 
 from msprobe_builder.dump.flow_layout import Maker, Mark, Place
-from msprobe_builder.operators.questions import is_uninitialised, one_of
-from msprobe_builder.operators.table import is_in_place, operator_of, overwrites
+from msprobe_builder.operators.questions import one_of
+from msprobe_builder.operators.table import operator_of, overwrites
 from msprobe_collector.record.calls import Call
 from msprobe_collector.record.flow import FlowRows
 from msprobe_collector.record.gradient_flow import GradientFlow
-from msprobe_collector.record.items import collect_tensors
+from msprobe_collector.record.items import collect_tensors, hands_out_memory
 from msprobe_collector.record.layouts import Layout
 from msprobe_collector.record.memories import Looked, Memories, counter_of, layout_of
 from msprobe_collector.record.origins import Found, Origin, Row
@@ -113,7 +112,7 @@ class TorchFlow:
         """What the call wrote and put out."""
         name, memories = call.forward_name, self._memories
         marks = _FROM_UNINITIALISED if flow.is_computed else 0
-        if flow.stem and _hands_out_memory(flow.stem):
+        if flow.stem and hands_out_memory(flow.stem):
             marks = _UNINITIALISED
         with self._lock:
             written = self._written(flow, name, outputs, marks)
@@ -192,15 +191,9 @@ class TorchFlow:
             self.end_window()
 
 
-@cache
-def _hands_out_memory(stem: str) -> bool:
-    """Whether it puts out memory that nobody has written."""
-    return is_uninitialised(operator_of(stem)) and not is_in_place(stem)
-
-
 def _reads_nothing(stem: str) -> bool:
     """Whether no number of its arguments goes into its result."""
-    return _hands_out_memory(stem) or "reads_nothing" in operator_of(stem).traits
+    return hands_out_memory(stem) or "reads_nothing" in operator_of(stem).traits
 
 
 def _computes(flow: CallFlow, inputs: Sequence[torch.Tensor], kwargs: dict[str, Any]) -> bool:

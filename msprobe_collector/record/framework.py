@@ -59,6 +59,7 @@ class Describer(Protocol):
     estimate: bool
     described_bytes: int
     slices: Sequence[Slice]  # what is taken of each tensor
+    within: str  # the name of the call whose tensors are described
 
     @property
     def sketches(self) -> SketchRows | None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 
+from msprobe_builder.operators.questions import is_uninitialised, slices
+from msprobe_builder.operators.table import is_in_place, operator_of
 from msprobe_builder.sketch.layout import NO_ROW
 from msprobe_collector.config.narrowing import Slice, positions
 from msprobe_collector.config.settings import MD5, SKETCH, XOR
@@ -49,6 +52,7 @@ class _TypeNames(dict[torch.dtype, str]):
 
 _TYPE_NAMES = _TypeNames()
 _REMEMBERED = 8192
+_MANY = 1 << 22  # numbers of a tensor that are read whatever becomes of them
 
 
 class _Known(NamedTuple):
@@ -114,6 +118,8 @@ class Items(NestedDescriber):
 
     def tensor(self, tensor: torch.Tensor, path: str | None = None, born: bool = False) -> Item:
         """The record of one tensor; call inside :func:`unseen`."""
+        if type(tensor) is torch.Tensor and _means_nothing(tensor, self.within, born):
+            return self._make(tensor, None)[0] if self._measures else _outline(tensor)
         whole = tensor
         if self.slices:
             tensor = _cut(tensor, self.slices)
@@ -292,6 +298,29 @@ class Items(NestedDescriber):
             "tag": value.tag,
             "group_id": group_id(group_ranks(value.group)),
         }
+
+
+def _means_nothing(tensor: torch.Tensor, name: str, born: bool) -> bool:
+    """Whether the numbers are no result: memory as it was, or a buffer that only holds others.
+
+    Frameworks make flat buffers of gigabytes, of which each call takes a part: to read all of it
+    every time takes minutes, and commits memory that nobody would touch. The part has its numbers.
+    """
+    if tensor.numel() <= _MANY:
+        return False
+    stem = name.rpartition(".forward")[0].rpartition(".")[0]
+    return hands_out_memory(stem) if born else tensor.dim() == 1 and _takes_part(stem)
+
+
+@cache
+def hands_out_memory(stem: str) -> bool:
+    """Whether a call puts out memory that nobody has written."""
+    return is_uninitialised(operator_of(stem)) and not is_in_place(stem)
+
+
+@cache
+def _takes_part(stem: str) -> bool:
+    return slices(operator_of(stem))
 
 
 def _cut(tensor: torch.Tensor, slices: Sequence[Slice]) -> torch.Tensor:

@@ -24,6 +24,7 @@ class NestedDescriber:
     """Records of nested values; a framework says what its tensors and single values are."""
 
     opener: Opener
+    within = ""  # the name of the call whose tensors are described
 
     def tensor(self, tensor: Any, path: str | None = None, born: bool = False) -> Item:
         raise NotImplementedError

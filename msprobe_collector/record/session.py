@@ -131,6 +131,7 @@ class Session:
         if call.kept and self._collects_input:
             path = ledger.save_path(call.forward_name)
             describe = self.items.describe
+            self.items.within = call.forward_name
             pending.record["input_args"] = [
                 describe(value, path and f"{path}.input.{position}", inputs)
                 for position, value in enumerate(args)
@@ -139,6 +140,7 @@ class Session:
                 key: describe(value, path and f"{path}.kwargs.{key}", inputs)
                 for key, value in kwargs.items()
             }
+            self.items.within = ""
         else:
             self.framework.collect_tensors((args, kwargs), inputs)
         pending.has_tensors = bool(inputs)
@@ -167,9 +169,11 @@ class Session:
             pending.record.update(input_args=[], input_kwargs={})
         if call.kept and self._collects_output:
             path = ledger.save_path(call.forward_name)
+            self.items.within = call.forward_name
             pending.record["output"] = self.items.describe(
                 _as_results(result), path and f"{path}.output", outputs, born=True
             )
+            self.items.within = ""
         else:
             self.framework.collect_tensors(result, outputs)
         if not call.path and not outputs and not pending.has_tensors:

@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import IO
+from typing import IO, Any
 
+from msprobe_builder.command.frame import language_spoken
+from msprobe_builder.facts.fact import Fact, fact, from_plain, text_fact
+from msprobe_builder.facts.wording import speaking, tell
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.report import in_units
 from msprobe_collector.run.notes import Note, read_notes
@@ -42,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CollectorError as error:
         return _fail(str(error), EXIT_USAGE)
     try:
-        return run_recorded(request)
+        with speaking(language_spoken(options)):
+            return run_recorded(request)
     except FileNotFoundError:
         return _fail(f"{request.command[0]} was not found.", EXIT_NOT_FOUND)
     except PermissionError:
@@ -61,8 +65,8 @@ def run_recorded(request: Request, said: IO[str] | None = None) -> int:
         path = request.settings.write(folder, request.config)
         status = _run(request.command, environment(path, request.settings), said)
         notes = list(read_notes(folder))
-    for sentence in told(notes, request):
-        print(f"{PROGRAM}: {sentence}", file=said or sys.stderr)
+    for one in told(notes, request):
+        print(f"{PROGRAM}: {tell(one)}", file=said or sys.stderr)
     if status and not any(note.stopped and note.watched for note in notes):
         return status
     if any(note.departing for note in notes):
@@ -107,86 +111,79 @@ def _passing_signals_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def told(notes: Sequence[Note], request: Request) -> Iterator[str]:
-    """What became of the recording, in sentences."""
+def told(notes: Sequence[Note], request: Request) -> Iterator[Fact]:
+    """What became of the recording."""
     training = [note for note in notes if note.trains]
-    yield from dict.fromkeys(note.problem for note in notes if note.problem)
+    yield from dict.fromkeys(text_fact(note.problem) for note in notes if note.problem)
     if not notes:
-        yield (
-            f"{shlex.join(request.command)[:200]} imported no torch that could be seen, nothing was"
-            " recorded. A Python that is started with -I, -E or -S, or given a PYTHONPATH of its"
-            " own, cannot be followed."
-        )
+        yield fact("run.no_torch", command=shlex.join(request.command)[:200])
     elif request.settings.as_msprobe:
         return
     elif request.settings.compare_compiled:
         yield from _compared(notes)
         return
     elif not training:
-        yield (
-            f"Nothing was recorded: {len(notes)} processes imported torch, and none called a module"
-            " in training mode with gradients."
-        )
+        yield fact("run.nothing_trained", processes=len(notes))
     recording = [note for note in training if note.recorded]
     if training and not recording and not request.settings.trace:
-        yield "Nothing was recorded: no process reached a step that --steps and --ranks select."
+        yield fact("run.no_step_reached")
     elif request.settings.trace:
-        yield f"Steps of {len(training)} ranks: {request.config['dump_path']}"
+        yield fact("run.traced", ranks=len(training), dump=request.config["dump_path"])
     elif recording and request.settings.estimate:
         yield _estimated(recording, len(request.config["step"]))
     elif recording:
-        steps = max(note.recorded for note in recording)
-        ranks = len({note.rank for note in recording})
-        where = ", ".join(dict.fromkeys(note.dump for note in recording))
-        yield f"{steps} {_plural('step', steps)} of {ranks} {_plural('rank', ranks)}: {where}"
+        yield fact(
+            "run.recorded",
+            steps=max(note.recorded for note in recording),
+            ranks=len({note.rank for note in recording}),
+            dumps=list(dict.fromkeys(note.dump for note in recording)),
+        )
     if recording and not any(note.optimizers for note in recording):
-        yield "No optimizer of torch has stepped, so all of it is one step."
+        yield fact("run.no_optimizer")
     if "watch" in request.config:
         yield from _watched(notes, request)
     elif any(note.stopped for note in notes):
-        last = request.settings.last_step
-        yield f"The training was ended behind step {last}, as --stop-after says."
+        yield fact("run.ended", step=request.settings.last_step)
 
 
-def _estimated(notes: Sequence[Note], steps: int) -> str:
+def _estimated(notes: Sequence[Note], steps: int) -> Fact:
     """What the processes of this machine would write."""
     records, tensors = (in_units(sum(n.estimated[kind] for n in notes)) for kind in (0, 1))
-    ranks = f"{len(notes)} {_plural('rank', len(notes))} on this machine"
-    rest = f", for each of {steps} steps" if steps > 1 else ""
-    return f"{ranks}: about {records} of records{rest}; with task tensor {tensors} more."
+    each = fact("run.for_each_step", steps=steps) if steps > 1 else None
+    return fact("run.estimated", ranks=len(notes), records=records, each=each, tensors=tensors)
 
 
-def _compared(notes: Sequence[Note]) -> Iterator[str]:
+def _compared(notes: Sequence[Note]) -> Iterator[Fact]:
     """What came of ``--compare-compiled``; ranks that say the same speak once."""
-    yield from dict.fromkeys(sentence for note in notes for sentence in note.departing)
+    yield from _once(note.departing for note in notes)
     regions = sum(note.regions for note in notes)
     departing = sum(len(note.departing) for note in notes)
-    if regions:
-        what = f"{regions} compiled {_plural('region', regions)}"
-        does = "departs" if departing < 2 else "depart"
-        yield f"{departing or 'None'} of {what} {does} from eager."
+    if not regions:
+        yield fact("run.nothing_compiled")
+    elif departing:
+        yield fact("run.regions_depart", departing=departing, regions=regions)
     else:
-        yield "Nothing was compiled by torch.compile, so nothing was compared."
+        yield fact("run.no_region_departs", regions=regions)
 
 
-def _watched(notes: Sequence[Note], request: Request) -> Iterator[str]:
+def _watched(notes: Sequence[Note], request: Request) -> Iterator[Fact]:
     """What came of ``--watch``; where nothing differs, how much was compared."""
-    yield from dict.fromkeys(sentence for note in notes for sentence in note.watched)
+    yield from _once(note.watched for note in notes)
     compared, missing = (sum(getattr(n, key) for n in notes) for key in ("compared", "missing"))
-    unknown = f", {missing:,} others are not in it" if missing else ""
+    unknown = fact("run.not_in_it", calls=missing) if missing else None
     dump = request.config["watch"]
     if any(note.watched for note in notes):
         folder = Path(request.config["dump_path"])
-        yield f"The calls that differ are saved: {folder.with_name(f'{folder.name}_differs')}"
+        yield fact("run.saved", dump=str(folder.with_name(f"{folder.name}_differs")))
     elif compared:
-        calls = f"{compared:,} {_plural('call', compared)}"
-        yield f"None of {calls} differs from {dump} by more than rounding{unknown}."
+        yield fact("run.none_differs", calls=compared, dump=dump, unknown=unknown)
     else:
-        yield f"Cannot tell whether anything differs: no call was compared with {dump}{unknown}."
+        yield fact("run.none_compared", dump=dump, unknown=unknown)
 
 
-def _plural(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}s"
+def _once(noted: Iterable[Sequence[dict[str, Any]]]) -> Iterable[Fact]:
+    """Facts of several processes, each once."""
+    return dict.fromkeys(one for facts in noted for one in from_plain(facts))
 
 
 def _fail(text: str, status: int) -> int:

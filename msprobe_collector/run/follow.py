@@ -12,6 +12,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from msprobe_builder.facts.fact import Fact, plain
 from msprobe_collector.compiled.checker import CompiledChecker
 from msprobe_collector.compiled.inside import look_inside
 from msprobe_collector.config.settings import read_file
@@ -76,10 +78,10 @@ def follow_as_told(path: str) -> None:
 def _compare_compiled(folder: Path) -> None:
     note = Note.of_process()
 
-    def tell(sentence: str | None) -> None:
+    def tell(found: Fact | None) -> None:
         note.regions += 1
-        if sentence is not None:
-            note.departing.append(sentence)
+        if found is not None:
+            note.departing += plain([found])
         note.write(folder)
 
     note.write(folder)
@@ -341,7 +343,7 @@ class Follower:
         watched = debugger.watched
         if watched is not None:
             self._note.compared, self._note.missing = watched.compared, watched.missing
-            self._note.watched = watched.found
+            self._note.watched = plain(watched.found)
         if is_over or len(self._note.watched) > before:
             self._write_note()
 
@@ -380,6 +382,7 @@ def _wait_for_others() -> None:
         return
     store: Any = dist.distributed_c10d._get_default_store()
     last = time.monotonic() + _PATIENCE
-    store.add("msprobe_run_ended", 1)
-    while store.add("msprobe_run_ended", 0) < dist.get_world_size() and time.monotonic() < last:
-        time.sleep(0.05)
+    with suppress(RuntimeError):  # the rank that keeps the store left, as all had come
+        store.add("msprobe_run_ended", 1)
+        while store.add("msprobe_run_ended", 0) < dist.get_world_size() and time.monotonic() < last:
+            time.sleep(0.05)

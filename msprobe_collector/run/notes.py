@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 _PREFIX = "process"
 
@@ -24,11 +25,11 @@ class Note:
     optimizers: list[str] = field(default_factory=list)  # whose steps end those of the training
     stopped: bool = False  # by --stop-after
     regions: int = 0  # compiled ones that were compared with eager
-    departing: list[str] = field(default_factory=list)  # what is said of those that depart
+    departing: list[dict[str, Any]] = field(default_factory=list)  # facts of those that depart
     estimated: tuple[int, int] = (0, 0)  # bytes of records and of tensors of a step
     compared: int = 0  # calls, by --watch
     missing: int = 0  # calls that the other dump does not hold
-    watched: list[str] = field(default_factory=list)  # what is said of those that differ
+    watched: list[dict[str, Any]] = field(default_factory=list)  # facts of those that differ
     problem: str = ""
 
     @staticmethod

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe_builder.base.version import __version__
+from msprobe_builder.command.frame import add_language
 from msprobe_collector.config.selector import expand_selector
 from msprobe_collector.config.settings import (
     SKETCH,
@@ -83,6 +84,7 @@ def parser() -> argparse.ArgumentParser:
     add("--plan", metavar="FILE", help="record what a plan of msprobe-bisect asks")
     add("--watch", metavar="DUMP", help="compare each call with this dump, save what differs")
     add("--trace", action="store_true", help="one line for each step instead of its calls")
+    add_language(found)
     add("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="behind --")
     return found
 

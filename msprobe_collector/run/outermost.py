@@ -96,5 +96,10 @@ def describe_models(models: Sequence[nn.Module]) -> str:
 
 def _described(models: Sequence[nn.Module]) -> Iterator[str]:
     for model in models:
-        own = sum(one.numel() for one in model.parameters() if one.requires_grad)
+        own = sum(_size(one) for one in model.parameters() if one.requires_grad)
         yield f"{class_name(model)} ({own:,} parameters to train)"
+
+
+def _size(parameter: torch.Tensor) -> int:
+    """Of all of it: a parameter that DeepSpeed has split among ranks is empty until it is used."""
+    return int(getattr(parameter, "ds_numel", parameter.numel()))

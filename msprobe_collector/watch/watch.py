@@ -21,6 +21,8 @@ import numpy.typing as npt
 import torch
 
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.wording import ENGLISH, tell
 from msprobe_builder.sketch.layout import ROW
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.record.calls import Call
@@ -46,7 +48,7 @@ class Watch:
         """Compare with ``dump``; save ``most`` calls that differ, as many in which it begins."""
         self._dump, self._most = dump, most
         self._head = (level, framework)
-        self.found: list[str] = []  # sentences, one for each step that differs
+        self.found: list[Fact] = []  # one for each step that differs
         self.compared = self.missing = 0
         self.copies = False  # what is given now is about to be changed
         self._files: StepFiles | None = None
@@ -105,7 +107,7 @@ class Watch:
         self._saved = self._begun = 0
         self._seen = self._strange = 0  # records of this step, those that the dump does not name
         self._differing: set[str] = set()  # names of calls
-        self._first: str | None = None
+        self._first: Fact | None = None
 
     def end_step(self) -> None:
         """Say what was found in it."""
@@ -231,28 +233,30 @@ class Watch:
             difference = difference._replace(begins=False)  # it is made of what forward made
         self._differing.add(name)
         if difference.begins and not self._begun:
-            self._first = self._sentence(name, difference, lines)
-            _log.warning("%s", self._first)
+            self._first = self._fact(name, difference, lines)
+            _log.warning("%s", tell(self._first, ENGLISH))
         elif self._first is None:
-            self._first = self._sentence(name, difference, lines)
+            self._first = self._fact(name, difference, lines)
         self._begun += difference.begins
         if self._saved < self._most or (difference.begins and self._begun <= self._most):
             self._saved += 1
             self._save(name, record, lines)
 
-    def _sentence(
-        self, name: str, difference: Difference, lines: Callable[[int], list[str]]
-    ) -> str:
-        share = "without end" if math.isinf(difference.share) else f"by {difference.share:.2g}"
-        why = "given the same" if difference.begins else "as does what it is given"
-        place = self._directory.parent.name, self._directory.name
+    def _fact(self, name: str, difference: Difference, lines: Callable[[int], list[str]]) -> Fact:
         stack = self._stacks.get(name.replace(".backward", ".forward"), NO_STACK)
         frames = lines(stack) if stack != NO_STACK else []
         line = next((one for one in frames if not one.startswith(_OF_TORCH)), "")
-        told = f" {line.partition(', in ')[0]}." if line else ""
-        return (
-            f"{'/'.join(place)}: {name} is the first call that differs from {self._dump}:"
-            f" {difference.where} {share} of its size, {why}.{told}"
+        share = difference.share
+        size = fact("run.by_share", share=share) if math.isfinite(share) else fact("run.endless")
+        return fact(
+            "run.first_that_differs",
+            place=f"{self._directory.parent.name}/{self._directory.name}",
+            call=name,
+            dump=str(self._dump),
+            tensor=difference.where,
+            size=size,
+            given=fact("run.given_the_same" if difference.begins else "run.given_otherwise"),
+            line=fact("run.line", line=line.partition(", in ")[0]) if line else None,
         )
 
     def _save(

@@ -21,7 +21,7 @@ from msprobe_builder.operators.operator import Kind
 from msprobe_builder.operators.questions import is_uninitialised
 from msprobe_builder.operators.table import is_row, operator_of
 from msprobe_operators.call import operator as of_torch
-from msprobe_operators.call.allowed import reaches, why_not_called
+from msprobe_operators.call.allowed import known_row, reaches, why_not_called
 from msprobe_operators.dump.mindspore import is_of_mindspore, name_in_torch, record_in_torch
 
 _PLACES: dict[str, Any] = {
@@ -107,6 +107,8 @@ def function_of(name: str) -> Callable[..., Any] | Fact:
         return fact("operator.not_in_torch", name=f"{kind}.{function}")
     if found not in _functions_of_tensors() and not _is_known(kind, function):
         return fact("operator.no_function")
+    if not is_row(operator.name) and known_row(function) is None:
+        return fact("operator.not_allowed", name=f"{kind}.{function}")
     return found  # type: ignore[no-any-return]
 
 

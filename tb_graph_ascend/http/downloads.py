@@ -16,9 +16,10 @@ from werkzeug.wsgi import wrap_file
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.database.file import DatabaseFile
 from msprobe_builder.database.read.graphs import BENCH, NPU, last_inside
+from msprobe_builder.database.read.meta import read_side_names
 from msprobe_builder.database.read.search import MAX_PAGE, search
 from msprobe_builder.database.read.tree import of_micro_step
-from msprobe_builder.facts.wording import speaking
+from msprobe_builder.facts.wording import calling, speaking
 from msprobe_builder.tables.selection import Key, places_of, write_selection
 from tb_graph_ascend.files.database import open_database
 from tb_graph_ascend.http.answers import refuse
@@ -57,7 +58,11 @@ def download_table(request: Request, find_file: Callable[[Request], DatabaseFile
         form = read_choice(request, "form", tuple(FORMS), "xlsx")
         selection = read_choice(request, "of", SELECTIONS, "graph")
         file = find_file(request)
-        with open_database(file) as connection, speaking(read_language(request)):
+        with (
+            open_database(file) as connection,
+            speaking(read_language(request)),
+            calling(read_side_names(connection)),
+        ):
             wanted = _WANTED[selection](connection, request)
             return _written(connection, wanted, form)
     except ProblemError as error:

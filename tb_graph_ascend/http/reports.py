@@ -9,9 +9,10 @@ from http import HTTPStatus
 from werkzeug.wrappers import Request, Response
 
 from msprobe_builder.database.file import DatabaseFile
+from msprobe_builder.database.read.meta import read_side_names
 from msprobe_builder.export.report_content import read_report
 from msprobe_builder.export.report_page import page
-from msprobe_builder.facts.wording import speaking
+from msprobe_builder.facts.wording import calling, speaking
 from tb_graph_ascend.files.database import open_database
 from tb_graph_ascend.http.answers import refuse
 from tb_graph_ascend.http.parameters import read_language
@@ -34,7 +35,11 @@ def download_report(request: Request, find_file: Callable[[Request], DatabaseFil
                 "Use GET.",
             )
         file = find_file(request)
-        with open_database(file) as connection, speaking(read_language(request)):
+        with (
+            open_database(file) as connection,
+            speaking(read_language(request)),
+            calling(read_side_names(connection)),
+        ):
             text = page(read_report(connection, _NODES, file.name.rpartition("/")[2]))
     except ProblemError as error:
         return refuse(request, error, METHODS)

@@ -52,7 +52,8 @@ def details(
     """Details of nodes of one side."""
     other = other_side(connection, graph)
     for index in indexes:
-        found = read_node(connection, graph, other, graph.first + index)
+        # The page finds paths in the hierarchy.
+        found = read_node(connection, graph, other, graph.first + index, with_path=False)
         node = pb.PageNode(index=index, detail=encode_node("", found))
         detail = node.detail
         for record, place in ((detail.npu, "npu_stack"), (detail.bench, "bench_stack")):

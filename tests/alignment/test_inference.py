@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from msprobe_builder import BuildConfig, build
+from msprobe_builder.command.main import main
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.verdict import Verdict, read_verdict
 from msprobe_builder.facts.wording import tell
@@ -22,6 +26,7 @@ from msprobe_collector import PrecisionDebugger
 
 WIDTH, HEADS, WORDS = 32, 4, 50
 SIZE = WIDTH // HEADS
+PROMPT = [3, 7, 1, 9, 12, 40, 22, 8]
 
 
 class Attention(nn.Module):
@@ -110,7 +115,7 @@ def served() -> Model:
 
 
 def record(folder: Path, model: Model, *, trains: bool) -> Path:
-    words = torch.tensor([3, 7, 1, 9, 12, 40, 22, 8])
+    words = torch.tensor(PROMPT)
     has_batch = isinstance(model.layers[0].self_attn, Attention)
     debugger = PrecisionDebugger(dump_path=str(folder), task="statistics", level="mix")
     model.train(trains)
@@ -211,3 +216,108 @@ def test_a_server_with_another_scale_is_seen_where_it_has_it(tmp_path: Path) -> 
         first = [name for (name,) in connection.execute(query) if "layers.0" not in name]
     assert verdict.conclusion != "clean"
     assert any("layers.1.self_attn" in name or "scaled_dot" in name for name in first[:4])
+
+
+class Cached(Served):
+    """As a server that takes a prompt chunk by chunk, with a cache of what came before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys, self.values = torch.empty(HEADS, 0, SIZE), torch.empty(HEADS, 0, SIZE)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (
+            one.view(len(x), HEADS, SIZE).transpose(0, 1)
+            for one in self.qkv_proj(x).split(WIDTH, -1)
+        )
+        before = self.keys.shape[1]
+        self.keys, self.values = torch.cat([self.keys, k], 1), torch.cat([self.values, v], 1)
+        seen = torch.ones(len(x), before + len(x), dtype=torch.bool).tril(before)
+        found = F.scaled_dot_product_attention(q, self.keys, self.values, seen, scale=self.scale)
+        return self.o_proj(found.transpose(0, 1).reshape(len(x), WIDTH))
+
+
+def served_in_chunks(folder: Path, chunks: Sequence[int], scale: float = Served.scale) -> Path:
+    """The dump of a server's passes, joined."""
+    model = served()
+    for layer in model.layers:
+        layer.self_attn.__class__ = Cached
+        attention: Any = layer.self_attn
+        attention.keys, attention.values = torch.empty(HEADS, 0, SIZE), torch.empty(HEADS, 0, SIZE)
+    model.layers[1].self_attn.scale = scale  # type: ignore[union-attr]
+    debugger = PrecisionDebugger(dump_path=str(folder / "chunks"), level="mix")
+    with torch.no_grad():
+        debugger.start(model)
+        for part in torch.tensor(PROMPT).split(list(chunks)):
+            model(part)
+        debugger.stop()
+    debugger.step()
+    debugger.close()
+    joined = folder / "joined" / "step0" / "rank"
+    assert main(["join-chunks", str(folder / "chunks" / "step0" / "rank"), "-o", str(joined)]) == 0
+    return folder / "joined"
+
+
+@pytest.mark.parametrize("chunks", [(3, 3, 2), (4, 4), (1,) * 8, (7, 1), (2, 6)])
+def test_a_prompt_in_chunks_is_the_one_pass_of_a_training(
+    tmp_path: Path, chunks: tuple[int, ...]
+) -> None:
+    verdict, path = compared(
+        tmp_path,
+        served_in_chunks(tmp_path, chunks),
+        record(tmp_path / "train", trained(), trains=True),
+    )
+    assert verdict.conclusion != "fault"
+    with closing(sqlite3.connect(path)) as connection:
+        query = "SELECT name, grade, error FROM node_view WHERE side = 'npu'"
+        found = {name: (grade, error) for name, grade, error in connection.execute(query)}
+    modules = [
+        "embed.Embedding",
+        "head.Linear",
+        *(f"layers.{n}.norm.LayerNorm" for n in "01"),
+    ]
+    modules += [
+        f"layers.{n}.{one}.Linear" for n in "01" for one in ("up", "down", "self_attn.o_proj")
+    ]
+    for name in modules:
+        grade, error = found[f"Module.{name}.forward.0"]
+        assert grade == "ok", name
+        assert error < 1e-5, name
+
+
+def test_another_scale_in_chunks_is_seen_where_it_is(tmp_path: Path) -> None:
+    _, path = compared(
+        tmp_path,
+        served_in_chunks(tmp_path, (3, 3, 2), scale=0.25),
+        record(tmp_path / "train", trained(), trains=True),
+    )
+    with closing(sqlite3.connect(path)) as connection:
+        query = (
+            "SELECT name FROM node_view WHERE side = 'npu' AND error > 0.001"
+            " AND grade != 'unmatched' ORDER BY seq"
+        )
+        first = [name for (name,) in connection.execute(query)]
+    assert first
+    assert not any("layers.0" in name or "embed" in name for name in first)
+    assert "layers.1" in first[0]
+
+
+def test_joined_numbers_are_those_of_the_whole(tmp_path: Path) -> None:
+    joined = served_in_chunks(tmp_path, (3, 1, 4))
+    found = json.loads((joined / "step0" / "rank" / "dump.json").read_text())["data"]
+    with torch.no_grad():
+        x = trained().embed(torch.tensor(PROMPT))
+    [made] = found["Functional.embedding.0.forward"]["output"]
+    assert made["shape"] == [8, WIDTH]
+    for name, right in (("Max", x.max()), ("Min", x.min()), ("Mean", x.mean()), ("Norm", x.norm())):
+        assert made[name] == pytest.approx(right.item(), rel=1e-5, abs=1e-7), name
+
+
+def test_what_is_no_prompt_in_chunks_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(tmp_path / "one", served(), trains=False)
+    folder = str(tmp_path / "one" / "step0" / "rank")
+    assert main(["join-chunks", folder, "-o", str(tmp_path / "out")]) == 1
+    assert "no model that is called more than once" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from msprobe_bisect.traces import Part, parting, read_trace
@@ -117,4 +119,42 @@ def test_a_rank_that_parts_is_named(reference: Path, tmp_path: Path) -> None:
     found = parting(*sides)
     assert (found.part, found.step, found.rank) == (Part.SETTINGS, 2, 1)
     assert found.what is not None
-    assert tell(found.what) == "lr of group 0 is 0.5, in the reference 0.001"
+    assert tell(found.what) == "lr of group 0 is 0.5, 0.001 in the reference"
+
+
+@pytest.mark.parametrize(
+    ("size", "weight", "is_sure"),
+    [
+        (1e-9, "0.bias", False),  # of what cancels, as the gradient of the bias of keys does
+        (1e-7, "0.bias", False),
+        (1e-3, "0.bias", True),
+        (1.0, "0.bias", True),
+        (1e-9, "both", True),  # the whole module's gradients are as small
+    ],
+)
+def test_a_gradient_that_is_rounding_alone_is_no_parting(
+    reference: Path, tmp_path: Path, size: float, weight: str, is_sure: bool
+) -> None:
+    """A gradient of this size beside the module's others has the opposite sign in one run."""
+    lines = read_trace(reference / "trace.jsonl")
+    sides = [tmp_path / name for name in ("npu", "bench")]
+    for side in sides:
+        side.mkdir()
+        changed = json.loads(json.dumps(lines))
+        for line in changed:
+            names = ("0.bias", "0.weight") if weight == "both" else (weight,)
+            for name in names:
+                told = line["gradients"][name]
+                numbers = np.frombuffer(base64.b64decode(told["sketch"]), "<f4") * size
+                turned = -numbers if side.name == "npu" and name == "0.bias" else numbers
+                told["sketch"] = base64.b64encode(turned.astype("<f4").tobytes()).decode()
+                told["crc"] = side.name if name == "0.bias" else told["crc"]
+        if side.name == "npu":  # Adam makes as much of it as of any other
+            for line in changed:
+                told = line["weights"]["0.bias"]
+                numbers = np.frombuffer(base64.b64decode(told["sketch"]), "<f4") + np.float32(1e-3)
+                told["sketch"], told["crc"] = base64.b64encode(numbers.tobytes()).decode(), "npu"
+        text = "".join(json.dumps(line) + "\n" for line in changed)
+        (side / "trace.jsonl").write_text(text)
+    found = parting(*sides)
+    assert (found.part, found.step, found.is_sure) == (Part.VALUES, 0, is_sure), found.what

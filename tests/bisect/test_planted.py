@@ -48,9 +48,9 @@ CAUSES = {
     "labels": Cause(1, "Functional.cross_entropy.0"),
     "weights": Cause(0, "weights", said="layers.1.up.weight"),
     # The optimizer and what stands before and behind it.
-    "rate": Cause(2, "settings", said="lr of group 0 is 0.0005, in the reference 0.00081"),
+    "rate": Cause(2, "settings", said="lr of group 0 is 0.0005, 0.00081 in the reference"),
     "betas": Cause(0, "settings", said="betas of group 0"),
-    "schedule": Cause(1, "settings", said="lr of group 0 is 0.0005, in the reference 0.0009"),
+    "schedule": Cause(1, "settings", said="lr of group 0 is 0.0005, 0.0009 in the reference"),
     "update": Cause(1, "update", said="head.weight"),
     "clip": Cause(0, "gradients", said="such as clipping or scaling"),
     "scaled": Cause(1, "gradients", said="such as clipping or scaling"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -88,7 +87,7 @@ def write_grid(small: Path, database: Path) -> Path:
                 ),
                 (STEPS * RANKS - 1,),
             )
-        said = json.dumps([])
+        said = ""  # nothing more
         whole = "INSERT INTO verdict (conclusion, sentence, compared) VALUES ('fault', ?, 9)"
         connection.execute(whole, (said,))
         connection.executemany(

@@ -296,7 +296,7 @@ def test_an_import_reports_on_each_pair_before_it_writes(
     expect(content.locator("#summary")).to_have_text(
         "To be matched: 1. Matched so already: 0. Left out: 2."
     )
-    expect(content.locator("li", has_text="Nobody")).to_contain_text("the debug side has no node")
+    expect(content.locator("li", has_text="Nobody")).to_contain_text("has no node Nobody")
     expect(content.locator("li", has_text=taken)).to_contain_text("is matched with another node")
     expect(content.locator("li", has_text=DEBUG)).to_contain_text("will be matched")
     page.keyboard.press("Escape")

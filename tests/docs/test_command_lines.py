@@ -127,11 +127,32 @@ def test_overflow_check_names_rank_and_call(line: str, capsys: pytest.CaptureFix
     assert "begins on rank 1 with Torch.log.0.forward" in " ".join(capsys.readouterr().out.split())
 
 
-def test_config_check_collects_and_compares(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("msprobe config_check -d run.sh -o a.zip") == 0
+@pytest.mark.parametrize(
+    ("collect", "compare"),
+    [
+        ("config_check -d run.sh -o {}.zip", "config_check -c first.zip second.zip -o result"),
+        (
+            "-f pytorch config_check -d run.sh must.yaml -o {}",
+            "-f pytorch config_check -c first second -o r",
+        ),
+        (
+            "-f mindspore config_check -d run.sh must.yaml -o {}",
+            "-f mindspore config_check -c first second -o r",
+        ),
+        (
+            "config_check --dump run.sh -o {}",
+            "--framework pytorch config_check --compare first second -o r.json",
+        ),
+    ],
+)
+def test_config_check_collects_and_compares(
+    collect: str, compare: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The documents call the packs by any name, with and without an ending."""
+    assert run(f"msprobe {collect.format('first')}") == 0
     Path("run.sh").write_text("torchrun train.py --seed 2\n")
-    assert run("msprobe config_check -d run.sh -o b.zip") == 0
-    assert run("msprobe config_check -c a.zip b.zip -o result") == 0
+    assert run(f"msprobe {collect.format('second')}") == 0
+    assert run(f"msprobe {compare}") == 0
     assert "seed is '2' against '1'" in capsys.readouterr().out
 
 

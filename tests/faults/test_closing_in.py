@@ -113,7 +113,7 @@ def test_weights_that_change_between_steps_lead_to_the_optimizer(tmp_path: Path)
     )
     assert second.first_bad_step == 1
     assert second.suspects[0].cause == "argument"
-    assert "is -1, in the reference -0.1" in second.suspects[0].evidence.replace(".0", "")
+    assert "is -1, -0.1 in the reference" in second.suspects[0].evidence.replace(".0", "")
 
 
 def test_weights_that_differ_before_the_recording_lead_to_earlier_steps(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_micro_step_that_is_missing_in_a_step_before_is_pointed_at(
     _, verdict = first_look(tmp_path, Run(skipped=skipped))
     assert verdict.suspects[0].step == skipped + 1
     said = (
-        f"Look at step {skipped} first: calls of Module.0.Linear there are 1, in the reference 2."
+        f"Look at step {skipped} first: calls of Module.0.Linear there are 1, 2 in the reference."
     )
     assert said in verdict.suspects[0].evidence
     assert "The step before agrees" not in verdict.suspects[0].evidence

@@ -108,6 +108,43 @@ def test_a_dump_has_nothing_called_that_reaches_beyond_its_operands(
     assert {path.name for path in tmp_path.iterdir()} <= {"dump", "out"}
 
 
+# Other ways to write what may not be called: by modules, by classes, by what reaches elsewhere.
+NAMES = """
+    Torch.os.system Torch.sys.exit Torch.eval Torch.builtins.exec Torch.__import__ Torch.load
+    Torch.save Torch.hub.load Torch.ops.aten.from_file Torch.classes.load_library Torch.fork
+    Torch.import_ir_module Torch._import_dotted_name Torch.set_num_threads Torch.manual_seed
+    Torch.Tensor Torch.UntypedStorage Torch._C Torch.compile Torch.vmap Torch.\u0430dd
+    Functional.importlib.import_module Functional.warnings.warn Functional.handle_torch_function
+    Tensor.tofile Tensor.share_memory_ Tensor.map_ Tensor.apply_ Tensor.data_ptr Tensor.set_
+    Tensor.untyped_storage Tensor.__setstate__ Tensor.__reduce_ex__ Tensor.__class__
+    Tensor.resize_as_ Tensor.resize_as_sparse_ Tensor._coalesced_ Tensor.storage_type
+    Tensor.from_file Tensor.register_hook Tensor.__dlpack__ Tensor.backward Tensor.pin_memory
+    Aten.save Aten.warn Aten.open Aten.__class__ Aten._dir Aten.manual_seed Aten.set_data
+    Aten.set_.source_Storage_storage_offset Aten.from_file.default Aten.from_file.out.from_file
+    NPU.from_file VF.load Prims.as_strided Inductor._reinterpret_tensor Jit.load aten.from_file
+    Mint.load Mint.save MintFunctional.os Primitive.a.Print Primitive.os.system
+    Functional.tensor_dump Distributed.init_process_group Distributed.broadcast
+""".split()
+
+
+def test_other_spellings_are_not_called_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = [text("made"), number(True), number(4096)]
+    folder = dump_of(tmp_path / "dump", "Aten.from_file.0", arguments)
+    content = json.loads((folder / "dump.json").read_text())
+    [record] = content["data"].values()
+    content["data"] = {f"{name}.0.forward": record for name in NAMES}
+    (folder / "dump.json").write_text(json.dumps(content), "utf-8")
+    for command in ("check", "perturb"):
+        main([command, "dump", "-o", "out"])
+        assert f"{len(NAMES)} not tested" in capsys.readouterr().out
+    assert {path.name for path in tmp_path.iterdir()} <= {"dump", "out"}
+    for name in NAMES:
+        assert isinstance(function_of(f"{name}.0"), Fact), name
+
+
 @pytest.mark.parametrize("more", [[], ["--script", "script.py"]])
 @pytest.mark.parametrize(
     ("operator", "args"),

@@ -104,6 +104,13 @@ def test_rounding_that_grows_in_training_is_called_no_fault(
     assert "is wrong" not in said
 
 
-def test_a_kernel_that_is_wrong_is_still_called_wrong() -> None:
-    row = Row("mm", "", "", "forward", failed=1, reason=fact("operator.no_values"))
-    assert "is wrong in 1 of 1 calls" in row.sentence
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize(("failed", "passed"), [(1, 0), (1, 4), (3, 2)])
+def test_a_kernel_that_is_wrong_is_still_called_wrong(
+    direction: str, failed: int, passed: int
+) -> None:
+    row = Row(
+        "mm", "", "", direction, passed=passed, failed=failed, reason=fact("operator.no_values")
+    )
+    assert f"is wrong in {failed} of {failed + passed} calls" in row.sentence
+    assert "makes more of rounding" not in row.sentence

@@ -328,7 +328,7 @@ def test_import_takes_the_flat_form_and_turns_pairs_round(ask: Ask, database: Pa
     ]
     assert [english(one.problem) for one in done.imported] == [
         "",
-        "step 0, rank 0: the debug side has no node Nobody.0.forward",
+        "step 0, rank 0: the debug run has no node Nobody.0.forward",
         "step 0, rank 0: the reference has no node Nobody.else",
     ]
 

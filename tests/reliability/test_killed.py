@@ -6,7 +6,6 @@ import json
 import random
 import shutil
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -15,26 +14,10 @@ import pytest
 from tests.builder.integrity import check
 from tests.builder.rematch.rebuild import check_sound, matched
 from tests.plugin.conftest import catalog, client_of
-from tests.processes import COPIES
 from tests.reliability import programs
+from tests.reliability.killing import KILLS, kill_after
 
-KILLS = 200
 FILE = "demo.vis.db"
-
-
-def kill_after(program: Callable[..., None], arguments: tuple[object, ...], output: int) -> bytes:
-    """Kill a process of its own once it has written so many bytes; all that it wrote."""
-    reading, writing = COPIES.Pipe(duplex=False)
-    process = COPIES.Process(target=program, args=(writing, *arguments))
-    process.start()
-    writing.close()
-    with open(reading.fileno(), "rb", closefd=False) as told:
-        said = told.read(output)
-        process.kill()
-        said += told.read()
-    process.join()
-    reading.close()
-    return said
 
 
 @pytest.mark.slow

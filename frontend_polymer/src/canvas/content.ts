@@ -144,7 +144,7 @@ function drawHits({ surface, hits, palette }: Frame, items: Item[]): void {
   }
 }
 
-/** A target at the left edge of who may be to blame; hollow where a folded module hides it. */
+/** A target left of who may be to blame, off its name; hollow where a folded module hides it. */
 function drawSuspects({ surface, suspects, palette, placer }: Frame, items: Item[]): void {
   if (suspects.length === 0 || placer.geometry.rowHeight < OUTLINED_ROW) return;
   const { context } = surface;
@@ -154,16 +154,17 @@ function drawSuspects({ surface, suspects, palette, placer }: Frame, items: Item
     const isOne = suspects[lowerBound(suspects, id)] === id;
     const hides = !isOpen && (suspects[lowerBound(suspects, from)] ?? to) < to;
     if (!isOne && !hides) continue;
+    const x = box.x - (2 / 3) * radius;
     const y = box.y + box.height / 2;
     context.beginPath();
-    context.roundRect(box.x - radius, y - radius, 2 * radius, 2 * radius, radius);
+    context.roundRect(x - radius, y - radius, 2 * radius, 2 * radius, radius);
     context.fillStyle = isOne ? palette.suspect : palette.background;
     context.fill();
     context.strokeStyle = isOne ? palette.background : palette.suspect;
     context.stroke();
     if (!isOne) continue;
     context.beginPath();
-    context.roundRect(box.x - radius / 3, y - radius / 3, radius / 1.5, radius / 1.5, radius / 3);
+    context.roundRect(x - radius / 3, y - radius / 3, radius / 1.5, radius / 1.5, radius / 3);
     context.fillStyle = palette.background;
     context.fill();
   }

@@ -31,6 +31,8 @@ export interface Known {
   readonly bands: readonly GradeBand[];
   /** Who may be to blame, ascending, per side. */
   readonly suspects?: readonly [Int32Array, Int32Array];
+  /** Whether the verdict explains all that differs, so that nobody is to blame. */
+  readonly isClean?: boolean;
 }
 
 /**
@@ -72,7 +74,7 @@ export function colouringOf(
   known: Known,
   isReference: boolean,
 ): Colouring {
-  const key = [mode, known.measures, known.bands, known.suspects, isReference];
+  const key = [mode, known.measures, known.bands, known.suspects, known.isClean, isReference];
   const before = latest.get(graph);
   if (before?.key.every((part, at) => part === key[at])) return before.made;
   const made = newColouring(graph, mode, known, isReference);
@@ -93,6 +95,7 @@ function newColouring(
       graph,
       known.suspects?.[isReference ? Side.BENCH : Side.NPU] ?? [],
       isReference,
+      known.isClean ?? false,
     );
     return {
       ...{ grade, mark: null, rollup: new Rollup(grade, graph.overflow) },
@@ -126,12 +129,17 @@ function newColouring(
 }
 
 /** The reference is what the other side is judged by: of itself only who is missing there counts. */
-function partsOf(graph: Graph, suspects: Iterable<number>, isReference: boolean): Uint8Array {
+function partsOf(
+  graph: Graph,
+  suspects: Iterable<number>,
+  isReference: boolean,
+  isClean: boolean,
+): Uint8Array {
   const parts = graph.role.map((code, index) => {
     if (GRADES[graph.grade[index]!] === Grade.UNMATCHED) return Grade.UNMATCHED;
     const role = CALL_ROLES[code]!;
-    if (role === CallRole.SUSPECT) return PARTS.suspect;
-    if (role === CallRole.CARRIER || role === CallRole.AMPLIFIER) return PARTS.carrier;
+    const isOff = role !== CallRole.CLEAN && role !== CallRole.UNKNOWN;
+    if (isOff && !isClean) return role === CallRole.SUSPECT ? PARTS.suspect : PARTS.carrier;
     if (isReference) return PARTS.given;
     return role === CallRole.CLEAN ? PARTS.clean : PARTS.unjudged;
   });

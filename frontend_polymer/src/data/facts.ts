@@ -11,6 +11,7 @@ const DEEPEST = 24;
 
 /** The facts of an answer; of an older file it is a sentence, which is a fact that says it. */
 export function factsOf(stored: string): readonly Fact[] {
+  if (stored === '[]') return [];
   if (stored.startsWith('[{"code":')) {
     try {
       const found: unknown = JSON.parse(stored);

@@ -1,5 +1,6 @@
 import { readSetting, writeSetting } from '../data/settings';
 import { en, type Texts } from './en';
+import { callSides, type SideNames } from './wording';
 import { zh } from './zh';
 
 export type { Texts } from './en';
@@ -8,15 +9,9 @@ export type { Texts } from './en';
 export const LANGUAGES = { en, zh } satisfies Record<string, Texts>;
 export type Language = keyof typeof LANGUAGES;
 
-/** Where a longer name would be cut, the side is called by its part. */
-const SHORT = 9;
+/** A longer name is shortened where there is little room. */
+const SHORT = 12;
 const SETTING = 'language';
-
-/** What the user calls both sides; empty where nobody said. */
-export interface SideNames {
-  readonly debug: string;
-  readonly reference: string;
-}
 
 type Listener = (texts: Texts) => void;
 const listeners = new Set<Listener>();
@@ -52,6 +47,7 @@ export function texts(): Texts {
 export function nameSides(next: SideNames): void {
   if (next.debug === names.debug && next.reference === names.reference) return;
   names = next;
+  callSides(next);
   renew();
 }
 
@@ -65,11 +61,13 @@ function withNames(): Texts {
   const debug = names.debug || roles.debug;
   const reference = names.reference || roles.reference;
   const sides = { debug, reference, model: names.debug || roles.model };
-  const shortSides = {
-    debug: debug.length > SHORT ? roles.debug : debug,
-    reference: reference.length > SHORT ? roles.reference : reference,
-  };
+  const shortSides = { debug: shortened(debug), reference: shortened(reference) };
   return { ...filledIn(LANGUAGES[current], sides), sides, shortSides };
+}
+
+/** A long name by its ends, which tell runs of one series apart. */
+function shortened(name: string): string {
+  return name.length > SHORT ? `${name.slice(0, SHORT / 2)}…${name.slice(-SHORT / 2)}` : name;
 }
 
 /** Every text with the names in place of `{debug}` and `{reference}`. */

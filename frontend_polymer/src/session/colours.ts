@@ -49,7 +49,10 @@ export function knownOf(state: AppState): Known {
   const file = fileOf(state);
   const of = [measures, graphs, file?.bands, file?.verdict, view.step, view.rank];
   if (last?.of.every((part, at) => part === of[at])) return last.known;
-  const known = { measures, bands: file?.bands ?? NO_BANDS, suspects: suspectIndexes(state) };
+  const known = {
+    ...{ measures, bands: file?.bands ?? NO_BANDS, suspects: suspectIndexes(state) },
+    isClean: file?.verdict?.conclusion === 'clean',
+  };
   last = { of, known };
   return known;
 }

@@ -75,6 +75,10 @@ describe('a colouring', () => {
     expect([...colouringOf(judged, 'role', known, false).grade]).toEqual([
       ...[unjudged, clean, suspect, carrier, unjudged, UNMATCHED, carrier],
     ]);
+    // What a clean verdict explains is nobody's fault.
+    expect([...colouringOf(judged, 'role', { ...known, isClean: true }, false).grade]).toEqual([
+      ...[unjudged, clean, unjudged, unjudged, unjudged, UNMATCHED, unjudged],
+    ]);
     // The verdict accuses calls that the debug side lacks: the reference has nothing else to tell.
     const suspects = [Int32Array.of(5), Int32Array.of(2)] as const;
     const accused = { ...known, suspects };

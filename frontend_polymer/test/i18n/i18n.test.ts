@@ -60,7 +60,7 @@ it.each([
 ])('chooses a language for %j', (browser, language) => {
   expect(preferredLanguage(browser)).toBe(language);
 });
-it('calls the sides by their names, and where these are long briefly by their parts', () => {
+it('calls the sides by their names, and where these are long by their ends', () => {
   const long = 'a name that is longer than its place';
   nameSides({ debug: '$&{debug}', reference: long });
   expect(texts().sides).toEqual({
@@ -68,7 +68,8 @@ it('calls the sides by their names, and where these are long briefly by their pa
     reference: long,
     model: '$&{debug}',
   });
-  expect(texts().shortSides).toEqual({ debug: '$&{debug}', reference: 'Reference' });
+  expect(texts().shortSides).toEqual({ debug: '$&{debug}', reference: 'a name… place' });
+  expect(texts().verdict.tell('[{"code":"call_missing"}]')).toBe('$&{debug} lacks the call.');
   expect(texts().view.onlyReference).toBe(`only in ${long}`);
   expect(texts().metricHints.max_diff).toContain(`max($&{debug}) − max(${long})`);
   nameSides({ debug: '', reference: '' });

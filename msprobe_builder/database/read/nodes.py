@@ -108,9 +108,14 @@ class NodeDetail:
 
 
 def read_node(
-    connection: sqlite3.Connection, graph: Graph, other: Graph | None, node: int
+    connection: sqlite3.Connection,
+    graph: Graph,
+    other: Graph | None,
+    node: int,
+    *,
+    with_path: bool = True,
 ) -> NodeDetail:
-    """A node of ``graph`` and its partner in ``other``."""
+    """A node of ``graph`` and its partner in ``other``; a path costs as much as it is deep."""
     match = connection.execute(_PARTNERS[graph.side], (node,)).fetchone()
     origin = Origin()
     if match is not None:
@@ -118,13 +123,13 @@ def read_node(
         evidence = _EVIDENCE.get(match[5], "")
         author, at, note = map(text, match[2:5])
         origin = Origin(source, author, at, note, evidence, number(match[6]))
-    own_record = _read_record(connection, graph, other, node, origin)
+    own_record = _read_record(connection, graph, other, node, origin, with_path)
     own_parameters = read_parameters(connection, node)
     partner, partner_record = None, None
     partner_parameters: list[Parameter] = []
     if match is not None and other is not None:
         partner = integer(match[0], other.first, other.last)
-        partner_record = _read_record(connection, other, graph, partner, origin)
+        partner_record = _read_record(connection, other, graph, partner, origin, with_path)
         partner_parameters = read_parameters(connection, partner)
     group = read_group_of(connection, node)
     if graph.side == NPU:
@@ -143,7 +148,12 @@ def read_node(
 
 
 def _read_record(
-    connection: sqlite3.Connection, graph: Graph, other: Graph | None, node: int, match: Origin
+    connection: sqlite3.Connection,
+    graph: Graph,
+    other: Graph | None,
+    node: int,
+    match: Origin,
+    with_path: bool,
 ) -> NodeRecord:
     row = connection.execute(
         "SELECT parent_id, kind, micro_step, is_recompute, error, grade, overflow, stack_id,"
@@ -164,7 +174,7 @@ def _read_record(
     return NodeRecord(
         index=node - graph.first,
         name=name,
-        path=_read_path(connection, graph, parent, node),
+        path=_read_path(connection, graph, parent, node) if with_path else (),
         kind=integer(kind, 0, 2),
         micro_step=integer(micro_step),
         is_recompute=flag(recompute) is True,

@@ -9,7 +9,10 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import Facts
 from msprobe_builder.graph.part import Part
+from msprobe_builder.metrics.groups import GroupResults
+from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.differences.arguments import Argument
 from msprobe_builder.verdict.findings import Cause
@@ -60,6 +63,9 @@ class Evidence:
     passed_over: Bool  # nodes whose gradient a neighbour is told with
     idle_here: Bool  # nodes that hand on what they are given on one side alone
     requires_grad: Int  # rows that need a gradient on one side only
+    paired: Int  # by row that of the reference, also where its size is another
+    where: dict[int, Facts]  # by row where it differs, or what kind of difference it is
+    groups: GroupResults | None  # calls that are compared together
 
     @staticmethod
     def of(
@@ -70,6 +76,7 @@ class Evidence:
         noise: Float,
         arguments: dict[int, list[Argument]],
         requires_grad: Int,
+        result: PairResult,
     ) -> Evidence:
         """With what only this needs."""
         idle = idle_calls(runs.npu)
@@ -89,7 +96,21 @@ class Evidence:
             np.asarray(over),
             np.asarray(one_side),
             requires_grad,
+            *_compared(runs, result),
         )
+
+
+def _compared(runs: Runs, result: PairResult) -> tuple[Int, dict[int, Facts], GroupResults | None]:
+    """What of the comparison itself is told: pairs, places, and groups."""
+    assert result.comparisons is not None
+    paired = np.full(len(runs.npu.table), -1, dtype=np.int64)
+    where: dict[int, Facts] = {}
+    several = (result.comparisons, *(() if result.groups is None else (result.groups.comparisons,)))
+    for one in several[::-1]:
+        paired[one.pairs.npu] = one.pairs.bench
+        if one.apart is not None:
+            where |= {int(one.pairs.npu[place]): told for place, told in one.apart.said.items()}
+    return paired, where, result.groups
 
 
 _HANDS_ON = {Kind.CAST, Kind.SHAPE, Kind.TRANSPOSE, Kind.MASK, Kind.DRAW, Kind.TURN}

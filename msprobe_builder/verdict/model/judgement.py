@@ -13,6 +13,7 @@ from msprobe_builder.facts.fact import Facts, fact
 from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.differences.arguments import differing_arguments
+from msprobe_builder.verdict.differences.histories import without_history
 from msprobe_builder.verdict.differences.loss_scale import without_loss_scale
 from msprobe_builder.verdict.model.certainty import probabilities, strength
 from msprobe_builder.verdict.model.choices import behind_choices
@@ -23,6 +24,7 @@ from msprobe_builder.verdict.model.limits import would_have_shown
 from msprobe_builder.verdict.model.noise import noise_of, reduced_of
 from msprobe_builder.verdict.model.observations import observe
 from msprobe_builder.verdict.model.propagation import propagate
+from msprobe_builder.verdict.model.roles import roles
 from msprobe_builder.verdict.model.runs import Runs, runs_of
 from msprobe_builder.verdict.model.telling import evidence_of
 from msprobe_builder.verdict.roles.gradients import only_runs_forward
@@ -34,7 +36,6 @@ Int = NDArray[np.int64]
 Float = NDArray[np.float64]
 
 _MOST = 50  # suspects that are kept of one step and rank
-_OFF = 30.0  # rounding units from which on a node that is explained carries an error
 
 
 def applies(result: PairResult) -> bool:
@@ -98,16 +99,19 @@ def _judged(result: PairResult) -> Judgement:
     )
     flags = result.comparisons.requires_grad_equal
     needing = result.comparisons.pairs.npu[flags == 0]
+    alone = without_history(runs.npu, runs.maker)
+    there = np.append(without_history(runs.bench, runs.bench_maker), False)
+    needing = needing[~(alone | there[runs.partner])[runs.npu.table.node[needing]]]
     if only_runs_forward(runs.npu) != only_runs_forward(runs.bench):
         needing = needing[:0]  # training against inference
-    evidence = Evidence.of(runs, seen, does, expected, added, arguments, needing)
+    evidence = Evidence.of(runs, seen, does, expected, added, arguments, needing, result)
     found = ranked(evidence, felt(evidence, clues(evidence)))[:_MOST]
     if scale is not None:  # which one side has a call for
         found = [one for one in found if one.row >= 0 or one.cause not in ONE_SIDED]
     chances = probabilities(found)
     order = sorted(range(len(found)), key=lambda one: (-strength(chances[one]), one))
     found, chances = [found[one] for one in order], [chances[one] for one in order]
-    role, source = _roles(evidence, found)
+    role, source = roles(evidence, found)
     followers = np.bincount(source[source >= 0], minlength=len(found))
     suspects = [
         _suspect(evidence, result, one, chance, max(0, int(followers[place]) - 1))
@@ -177,45 +181,6 @@ def _of_nodes(runs: Runs, column: Float, section: Section) -> Float:
     result = np.full(len(runs.npu.tree), -1.0)
     np.maximum.at(result, table.node[rows], column[rows])
     return np.where(result < 0, np.nan, result)
-
-
-def _roles(evidence: Evidence, found: list[Clue]) -> tuple[Int, Int]:
-    """By node its role, and the number of the suspect that it inherits from (-1)."""
-    runs, seen = evidence.runs, evidence.seen
-    table, size = runs.npu.table, len(runs.npu.tree)
-    role = np.full(size, int(CallRole.UNKNOWN))
-    judged = np.flatnonzero(runs.rows(Section.OUTPUT) & ~np.isnan(seen.size))
-    judged = judged[~evidence.does.free[table.node[judged]]]
-    role[table.node[judged]] = CallRole.CLEAN
-    unit = runs.coarse if runs.is_mixed else runs.fine
-    off = np.zeros(size, dtype=bool)
-    off[table.node[judged[seen.size[judged] > _OFF * unit[judged]]]] = True
-    source = np.full(size, -1)
-    begins: dict[int, int] = {}
-    for number, one in enumerate(found):
-        at = one.node if one.side == 0 else int(table.node[one.row])
-        begins.setdefault(at, number)
-        if one.side == 0:
-            role[one.node], source[one.node] = CallRole.SUSPECT, number
-    maker = runs.maker
-    rows = np.flatnonzero(table.is_tensor & (maker >= 0) & (table.section == Section.INPUT))
-    given: dict[int, list[int]] = {}
-    for row in rows[off[table.node[rows]]].tolist():
-        given.setdefault(int(table.node[row]), []).append(int(table.node[maker[row]]))
-    twin, parent = runs.npu.calls.twin, runs.npu.tree.parent
-    first = min(begins, default=size)
-    for node in range(first, size):
-        if source[node] >= 0 or not (off[node] or node in begins):
-            continue
-        # From what made its inputs, the forward call it goes back from, or what it stands in.
-        before = [*given.get(node, ()), int(twin[node]), int(parent[node])]
-        known = [int(source[one]) for one in before if one >= 0 and source[one] >= 0]
-        if node in begins:
-            known = [begins[node]]
-        if known:
-            source[node] = min(known)
-            role[node] = CallRole.CARRIER if role[node] == CallRole.CLEAN else role[node]
-    return role, source
 
 
 def _unjudged(runs: Runs, role: Int) -> NDArray[np.bool_]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from math import isclose
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
 _NORM = 3
+_SAME_NUMBER = 1e-6  # in single precision
 _LACKING = 60.0  # a tensor on one side alone
 CUT = 100.0  # a call of one side alone behind which nothing needs a gradient any more
 _HABIT = 3  # calls of one operator
@@ -38,7 +40,7 @@ def of_lacking(runs: Runs) -> Iterable[Clue]:
     # One kernel of a recurrent cell tells other gradients than several calls do.
     in_cells = runs.backward & calls.are(lambda one: "cell" in one.traits)
     asked = calls.is_api & (runs.partner >= 0) & ~in_cells
-    asked &= ~runs.other_operator
+    asked &= ~runs.other_operator & ~calls.are(lambda one: one.kind is Kind.COLLECTIVE)
     nodes = np.flatnonzero(asked)
     lacking = nodes[_otherwise(runs)[nodes]]
     # What most calls of an operator have is a habit, of casts or of a recorder.
@@ -201,5 +203,21 @@ def _otherwise(runs: Runs) -> Bool:
     place = np.minimum(np.searchsorted(reference[order], debug), len(order) - 1)
     match = others[order[place]]
     both = reference[order[place]] == debug
-    result[table.node[rows[both & (table.is_tensor[rows] != bench.is_tensor[match])]]] = True
+    unlike = np.flatnonzero(both & (table.is_tensor[rows] != bench.is_tensor[match]))
+    for row, there in zip(rows[unlike].tolist(), match[unlike].tolist(), strict=True):
+        if not _is_one_number(runs, row, there):
+            result[table.node[row]] = True
     return result
+
+
+def _is_one_number(runs: Runs, row: int, other: int) -> bool:
+    """Whether a tensor of one element is what the other side gives as a plain number."""
+    sides = (runs.npu.table, row), (runs.bench.table, other)
+    (tensor, one), (plain, number) = sides if runs.npu.table.is_tensor[row] else sides[::-1]
+    if tensor.numel[one] != 1 or plain.value_id[number] < 0:
+        return False
+    try:
+        value = float(runs.texts.values[plain.value_id[number]])
+    except ValueError:
+        return False
+    return isclose(value, float(tensor.statistics[0, one]), rel_tol=_SAME_NUMBER)

@@ -7,18 +7,23 @@ import numpy as np
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.words import THE_REFERENCE, THIS_RUN
+from msprobe_builder.operators import questions
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import Clue, Evidence
 from msprobe_builder.verdict.ruling.wording import differing, shortened, size_of
 
 _SHOWN_ARGUMENTS = 3
+_SHOWN_CALLS = 6
+_SAME = 1e-6  # of statistics of the same data; the order of summation may differ
 
 
 def evidence_of(evidence: Evidence, clue: Clue) -> list[Fact]:
     """Everything that is known about one clue."""
     arguments = evidence.arguments.get(clue.node, []) if clue.side == 0 else []
     speak = clue.cause is Cause.ARGUMENT and clue.row < 0 and bool(arguments)  # for themselves
-    told = [] if speak else [_story(evidence, clue)]
+    told = [] if speak else _story(evidence, clue)
+    told += _told_of_group(evidence, clue)
     for one in arguments[:_SHOWN_ARGUMENTS]:
         debug, reference = shortened(one.npu, one.bench)
         told.append(fact("argument", name=one.name, own=debug, theirs=reference))
@@ -29,48 +34,155 @@ def evidence_of(evidence: Evidence, clue: Clue) -> list[Fact]:
     return told
 
 
-def _story(evidence: Evidence, clue: Clue) -> Fact:
+def _story(evidence: Evidence, clue: Clue) -> list[Fact]:
     """What has happened, by the kind of clue."""
     runs, row, cause = evidence.runs, clue.row, clue.cause
     table = runs.npu.table
     name = runs.texts.values[table.name_id[row]] if row >= 0 else ""
     node = runs.npu.tree.names[table.node[row]] if row >= 0 else ""
-    how = differing(runs.npu.table, runs.bench.table, row, int(runs.other[row]) if row >= 0 else -1)
-    if cause is Cause.MISSING:
-        return fact("call_missing.behind", name=name, node=node, how=how)
-    if cause is Cause.EXTRA:
-        return fact("call_extra.behind", name=name, node=node, how=how)
-    if cause is Cause.ORDER:
-        return fact("order.of_output", name=name, node=node, how=how)
-    if cause is Cause.RANDOM:
-        return fact("drawn_otherwise", name=name)
-    if cause is Cause.WIRING:
-        return fact("wiring", name=name, how=how)
-    if cause is Cause.WEIGHT:
-        return fact("weight", name=name, how=how)
-    if cause is Cause.BETWEEN:
-        return fact("between", name=name, node=node, how=how)
-    if cause is Cause.EXTERNAL:
-        return _external(evidence, clue, name, how)
+    how = _difference(evidence, row)
     is_back = runs.npu.calls.direction[clue.node] == Direction.BACKWARD and clue.side == 0
+    if cause in (Cause.MISSING, Cause.EXTRA) and row < 0:
+        return [_told_of_lacking(evidence, clue)]
+    if cause is Cause.MISSING:
+        return [fact("call_missing.behind", name=name, node=node, how=how)]
+    if cause is Cause.EXTRA:
+        return [fact("call_extra.behind", name=name, node=node, how=how)]
+    if cause is Cause.ORDER:
+        return [fact("order.of_output", name=name, node=node, how=how)]
+    if cause is Cause.GRADIENT and row >= 0 and table.section[row] == Section.PARAMETERS:
+        return [fact("gradient.frozen", name=name)]
     if cause is Cause.GRADIENT and row >= 0 and not is_back:
-        return fact("gradient.cut_off", name=name)
+        return [fact("gradient.cut_off", name=name)]
     if cause is Cause.GRADIENT:
-        return fact("gradient.lacking")
+        return [fact("gradient.lacking")]
     if cause is Cause.ARGUMENT and row < 0:
-        return fact("argument.tensor_lacking")
+        return [fact("argument.tensor_lacking")]
+    simple = {
+        Cause.RANDOM: fact("drawn_otherwise", name=name),
+        Cause.WIRING: fact("wiring", name=name, how=how),
+        Cause.WEIGHT: fact("weight", name=name, how=how),
+        Cause.BETWEEN: fact("between", name=name, node=node, how=how),
+    }
+    if cause in simple:
+        return [simple[cause]]
+    if cause is Cause.EXTERNAL:
+        return [_told_of_external(evidence, clue, name, how)]
+    return [_told_of_output(evidence, clue, name, how)]
+
+
+def _told_of_lacking(evidence: Evidence, clue: Clue) -> Fact:
+    """Of a call that one side alone makes, behind which nothing differs."""
+    runs = evidence.runs
+    part, maker = ((runs.npu, runs.maker), (runs.bench, runs.bench_maker))[clue.side]
+    side = THIS_RUN if clue.side else THE_REFERENCE
+    if part.calls.are(questions.casts)[clue.node]:
+        return fact("call_lacking.cast", side=side)
+    if part.calls.are(questions.turns)[clue.node]:
+        return fact("call_lacking.order", side=side)
+    if np.any(part.table.node[maker[maker >= 0]] == clue.node):
+        return fact("call_lacking.without_effect", side=side)
+    return fact("call_lacking.unseen", side=side)
+
+
+def _told_of_external(evidence: Evidence, clue: Clue, name: str, how: Fact) -> Fact:
+    """Of a tensor that no recorded call has made."""
+    runs, calls, row = evidence.runs, evidence.runs.npu.calls, clue.row
+    around = int(runs.npu.tree.parent[clue.node])
+    step = _micro_step_of_same(evidence, row)
+    if step >= 0:
+        return fact("external.of_micro_step", name=name, how=how, micro_step=step)
+    if calls.direction[clue.node] == Direction.BACKWARD:
+        return fact("external.unrecorded", name=name, how=how)
+    is_behind = calls.direction[calls.last_pass] == Direction.BACKWARD
+    is_behind &= clue.node > calls.last_pass and calls.direction[around] == Direction.NONE
+    if calls.is_api[clue.node] and is_behind:
+        return fact("external.accumulated", name=name, how=how)
+    is_weight = runs.npu.table.section[row] == Section.PARAMETERS
+    if calls.is_api[clue.node] and calls.is_module[around] and not is_weight:
+        return fact("external.buffer", name=name, how=how)
+    return fact("external.other_data", name=name, how=how)
+
+
+def _told_of_output(evidence: Evidence, clue: Clue, name: str, how: Fact) -> Fact:
+    """Of an output that its inputs do not explain, and what is known of these."""
+    runs, table = evidence.runs, evidence.runs.npu.table
+    if clue.side:
+        return fact("inputs_agree", name=name, how=how)
+    given = np.arange(*np.searchsorted(table.node, [clue.node, clue.node + 1]).tolist())
+    given = given[table.is_tensor[given] & (table.section[given] == Section.INPUT)]
+    there = evidence.paired[given]
+    unknown = given[(there >= 0) & np.isnan(evidence.seen.size[given]) & ~runs.discrete[given]]
+    sizes = table.numel[unknown], runs.bench.table.numel[evidence.paired[unknown]]
+    is_other = (sizes[0] != sizes[1]) & ~np.isnan(sizes[0]) & ~np.isnan(sizes[1])
+    if is_other.any():
+        first = int(np.argmax(is_other))
+        both = {"own": int(sizes[0][first]), "theirs": int(sizes[1][first])}
+        text = runs.texts.values[table.name_id[unknown[first]]]
+        return fact("input_resized", input=text, name=name, how=how, **both)
+    if len(unknown):
+        inputs = [runs.texts.values[table.name_id[one]] for one in unknown[:_SHOWN_ARGUMENTS]]
+        return fact("inputs_unknown.one_side", inputs=inputs, name=name, how=how)
     return fact("inputs_agree", name=name, how=how)
 
 
-def _external(evidence: Evidence, clue: Clue, name: str, how: Fact) -> Fact:
+def _micro_step_of_same(evidence: Evidence, row: int) -> int:
+    """The only micro-step in which the same call of the reference is given the tensor, else -1."""
     runs = evidence.runs
-    inside = runs.npu.calls.is_module[runs.npu.tree.parent[clue.node]]
-    if runs.npu.calls.direction[clue.node] == Direction.BACKWARD:
-        return fact("external.unrecorded", name=name, how=how)
-    if (
-        runs.npu.calls.is_api[clue.node]
-        and inside
-        and not np.isin(runs.npu.table.section[clue.row], Section.PARAMETERS)
-    ):
-        return fact("external.buffer", name=name, how=how)
-    return fact("external.other_data", name=name, how=how)
+    other = int(runs.other[row])
+    if other < 0:
+        return -1
+    debug, table, tree = runs.npu.table, runs.bench.table, runs.bench.tree
+    rows = np.flatnonzero(
+        (table.name_id == table.name_id[other])
+        & (table.section == table.section[other])
+        & (table.shape_id == debug.shape_id[row])
+        & (tree.micro_step[table.node] != tree.micro_step[table.node[other]])
+    )
+    if row in debug.md5:
+        rows = rows[[table.md5.get(one) == debug.md5[row] for one in rows.tolist()]]
+    else:
+        values, others = debug.statistics[:, row, None], table.statistics[:, rows]
+        same = np.isclose(values, others, _SAME, 0.0, equal_nan=True).all(axis=0)
+        rows = rows[same & np.isfinite(values).any()]
+    stem = tree.parsed[table.node[other]].stem
+    steps = {
+        int(tree.micro_step[node])
+        for node in table.node[rows].tolist()
+        if tree.parsed[node].stem == stem
+    }
+    return steps.pop() if len(steps) == 1 else -1
+
+
+def _told_of_group(evidence: Evidence, clue: Clue) -> list[Fact]:
+    """Which calls are judged as one because only together they have a counterpart."""
+    runs = evidence.runs
+    if clue.side or clue.cause is not Cause.OUTPUT or evidence.groups is None:
+        return []
+    known = {number: evidence.groups.groups[number] for number in set(evidence.groups.owner)}
+    group = next((one for one in known.values() if clue.node in one.npu), None)
+    if group is None:
+        return []
+    debug, reference = (
+        [name for name in (part.tree.names[node] for node in nodes) if name]
+        for part, nodes in ((runs.npu, group.npu), (runs.bench, group.bench))
+    )
+    if len(group.npu) > 1:
+        return [fact("group.judged_as_one", own=_listed(debug), theirs=_listed(reference))]
+    if len(reference) > 1:
+        return [fact("group.several_in_place", theirs=_listed(reference))]
+    return [fact("group.one_place", theirs=_listed(reference))]
+
+
+def _listed(names: list[str]) -> Fact | list[str]:
+    more = len(names) - _SHOWN_CALLS
+    return names if more <= 0 else fact("and_more", names=names[:_SHOWN_CALLS], more=more)
+
+
+def _difference(evidence: Evidence, row: int) -> Fact:
+    """How a tensor differs from the reference, and where."""
+    runs, seen = evidence.runs, evidence.seen
+    other = int(runs.other[row]) if row >= 0 else -1
+    relative = float(np.nan_to_num(seen.exact[row])) if row >= 0 else 0.0
+    table, reference = runs.npu.table, runs.bench.table
+    return differing(table, reference, row, other, relative, evidence.where.get(row, ()))

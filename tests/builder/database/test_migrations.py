@@ -205,3 +205,20 @@ def test_a_newer_file_asks_for_a_newer_program(
         assert f"schema version {SCHEMA_VERSION + 1}" in said
         assert "Update msprobe-graph" in said
     assert names(tmp_path) == [older.name]
+
+
+def test_a_damaged_file_gets_no_copy_that_looks_new(
+    demo_database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where the damage lies in what today's form leaves as it is."""
+    path = tmp_path / "x.vis.db"
+    content = bytearray(demo_database.read_bytes())
+    size = int.from_bytes(content[16:18], "big")
+    leaves = [at for at in range(size, len(content), size) if content[at] == 13]  # of tables
+    first, second = leaves[:2]
+    content[first : first + size] = content[second : second + size]
+    path.write_bytes(content)
+    copy = tmp_path / "copy.vis.db"
+    assert main(["upgrade", str(path), "-o", str(copy)]) == 1
+    assert "x.vis.db is damaged: SQLite: " in capsys.readouterr().err
+    assert not copy.exists()

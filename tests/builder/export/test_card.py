@@ -14,7 +14,8 @@ import pytest
 from msprobe_builder.command.main import main
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.verdict import read_verdict
-from msprobe_builder.export.card import as_written, card_of, module_path, short_path
+from msprobe_builder.export.card import card_of, module_path, short_path, with_slices
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.facts.wording import LANGUAGES, tell
 from tests.conftest import BuildDatabase
 
@@ -110,7 +111,10 @@ def test_a_probability_is_told_beside_the_evidence(
     ],
 )
 def test_a_slice_is_written_as_in_code(value: str, call: str, written: str) -> None:
-    assert as_written(value, call) == written
+    said = fact("argument", name="0", own=value, theirs=value), fact("clean", nodes=1)
+    [argument, other] = with_slices(said, call)
+    assert (argument["name"], argument["own"], argument["theirs"]) == ("0", written, written)
+    assert other == said[1]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.conftest import REPOSITORY
 
 PACKAGES = (
     *("msprobe_builder", "msprobe_operators", "msprobe_checks", "msprobe_bisect"),
-    "tb_graph_ascend",
+    *("msprobe_collector", "tb_graph_ascend"),
 )
 # Functions whose first argument is a code and whose keywords are its arguments.
 MAKERS = {"fact"}
@@ -52,6 +52,8 @@ def codes(node: ast.expr, path: Path) -> Iterator[str]:
         pytest.fail(f"{path}:{node.lineno}: a code is a literal")
 
 
+# What a side is, told beside its name.
+ROLES = {"report.debug", "report.reference", "report.reference_run"}
 # What these say no file holds, so that the viewer does without its wordings.
 PRINTING = (
     *("msprobe_builder/command/", "msprobe_builder/tables/", "msprobe_builder/export/report"),
@@ -61,6 +63,7 @@ PRINTING = (
     *("msprobe_operators/command.py", "msprobe_operators/more_commands.py"),
     "msprobe_operators/replay_command.py",
     *("msprobe_operators/build_command.py", "msprobe_operators/report/", "msprobe_bisect/"),
+    "msprobe_collector/",
 )
 
 
@@ -74,7 +77,24 @@ def all_made() -> dict[str, set[tuple[frozenset[str], bool]]]:
 
 
 def places(wording: str) -> set[str]:
-    return {place[1] for place in PLACE.finditer(wording)}
+    """The arguments that a wording has places for."""
+    return {place[1] for place in PLACE.finditer(wording) if not place[1].startswith("@")}
+
+
+SIDES = {"@this_run", "@the_reference", "@side.npu", "@side.bench"}
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [("en", r"the reference\b|\bthe debug (run|side)"), ("zh", "标杆|调试侧")],
+)
+def test_wordings_speak_of_a_side_by_its_name(language: str, words: str) -> None:
+    wordings = catalogue(language)
+    used = {place[1] for one in wordings.values() for place in PLACE.finditer(one)}
+    assert {one for one in used if one.startswith("@")} == SIDES
+    by_word = {code for code, wording in wordings.items() if re.search(words, wording, re.I)}
+    others = {code for code in by_word if not code.startswith("operator.")}  # that is a CPU's
+    assert others <= {one[1:] for one in SIDES} | ROLES
 
 
 def test_each_fact_has_a_wording_with_its_arguments_and_each_wording_a_maker() -> None:

@@ -15,7 +15,11 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
-PACKAGES = ("msprobe_builder", "msprobe_operators", "msprobe_checks", "tb_graph_ascend")
+PACKAGES = (
+    *("msprobe_builder", "msprobe_operators", "msprobe_checks", "msprobe_bisect"),
+    *("msprobe_collector/compiled", "msprobe_collector/run", "msprobe_collector/watch"),
+    "tb_graph_ascend",  # of the recorder the rest speaks in its log alone
+)
 WORD = r"[A-Za-z]?[a-z']+"
 THREE = rf"(?:{WORD} {WORD},? {WORD}|{WORD},? {WORD} {WORD})"  # names alone have commas
 WORDS = re.compile(rf"(?<![\w.\-/<]){THREE}(?![\w=\-])")
@@ -40,6 +44,11 @@ EXEMPT = {
     "msprobe_builder/pipeline/join.py": "errors that ended the build of a rank",
     "msprobe_builder/tables/columns.py": "documented names of columns",
     "msprobe_builder/tables/write.py": "documented names of columns",
+    "msprobe_bisect/reproduce.py": "a script",
+    "msprobe_collector/run/options.py": "help",
+    "msprobe_collector/run/outermost.py": "the log of a training",
+    "msprobe_collector/run/start/sitecustomize.py": "an error, said before anything is loaded",
+    "msprobe_collector/run/trace.py": "what keys of a file hold, for who reads it",
     "msprobe_operators/dump/script.py": "a script",
     "msprobe_operators/live/compare_with_cpu.py": "the documented log of a training",
     "msprobe_operators/live/gate.py": "the documented log of a training",

@@ -128,11 +128,11 @@ def test_unused_rules_are_reported_with_line_and_cause(mapping: Path) -> None:
     assert found(mapped(mapping, rules, chain("net"), chain("net"))) == [
         (
             "mapping_rule_unused",
-            "line 3: no module of class 'Net' has 'gone' below it on the debug side.",
+            "line 3: no module of class 'Net' has 'gone' below it in the debug run.",
         ),
         (
             "mapping_rule_unused",
-            "line 6: the debug side has no module of class 'Nett' (the nearest is 'Net').",
+            "line 6: the debug run has no module of class 'Nett' (the nearest is 'Net').",
         ),
     ]
 

@@ -62,7 +62,7 @@ def test_every_pair_that_cannot_be_applied_is_reported(tmp_path: Path) -> None:
     content = {"version": 1, "matches": [{"npu": i, "bench": j} for i, j in pairs]}
     result = chosen(tmp_path, content)
     assert [(one.subject, one.message.partition(": ")[2]) for one in result.diagnostics] == [
-        ("gone", "the debug side has no node of this name."),
+        ("gone", "the debug run has no node of this name."),
         (A, "the reference has no node gone."),
         (A, f"an earlier pair matches this node with {Z}."),
         (B, f"an earlier pair matches {Z} with {A}."),

@@ -173,7 +173,7 @@ def test_more_replicas_begin_with_the_first_of_the_other_side_again(
     assert [(rank, error) for rank, error, _ in rows] == [(rank, 0.0) for rank in range(4)]
     assert all(matched > 1300 for *_, matched in rows)
     assert severity == "info"
-    assert "4 replicas on the debug side and 2 on the reference side" in message
+    assert "4 replicas in the debug run and 2 in the reference" in message
 
 
 def test_ranks_of_different_tasks(dumps: Path, tmp_path: Path) -> None:

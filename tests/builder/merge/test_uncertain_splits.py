@@ -130,7 +130,7 @@ def test_ranks_that_count_their_own_tokens_are_not_accused_for_sure(
     )[0]
     assert conclusion == "undecided"
     assert "Torch.tensor.2.forward" in sentence
-    assert "Argument 0 is 16, in the reference 32." in sentence
+    assert "Argument 0 is 16, 32 in the reference." in sentence
 
 
 def test_what_a_ring_puts_out_tells_of_what_goes_on_inside(dumps: Path, tmp_path: Path) -> None:

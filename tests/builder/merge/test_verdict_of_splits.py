@@ -120,11 +120,11 @@ def _puts_out_more(data: dict[str, Any]) -> None:
         (
             None,
             "clean",
-            f"explains: 3; first {LINEAR}, argument 5 is True, in the reference False.",
+            f"explains: 3; first {LINEAR}, argument 5 is True, False in the reference.",
         ),
         # A flag outside of parallel layers, and one of a layer that puts out something else.
-        (_stops_dropping, "undecided", "Argument training is False, in the reference True."),
-        (_puts_out_more, "fault", "Argument 5 is True, in the reference False."),
+        (_stops_dropping, "undecided", "Argument training is False, True in the reference."),
+        (_puts_out_more, "fault", "Argument 5 is True, False in the reference."),
     ],
 )
 def test_only_flags_of_layers_that_agree_are_explained(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 import sqlite3
 from pathlib import Path
@@ -92,6 +93,23 @@ def test_names_stand_wherever_the_sides_are_told_apart(capsys: pytest.CaptureFix
     assert "NPU 8 cards" in Path("report.html").read_text("utf-8")
     assert main(["page", "out/x.vis.db", "-o", "page.html"]) == 0
     assert "<title>NPU 8 cards ↔ GPU</title>" in Path("page.html").read_text("utf-8")
+
+
+@pytest.mark.usefixtures("sides")
+@pytest.mark.parametrize(
+    ("language", "said"), [("en", "the norm of A 100."), ("zh", "的范数是 A 100 的")]
+)
+def test_sentences_speak_of_the_sides_by_their_names(
+    language: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    built("--names", "NPU", "A 100", "--language", language)
+    printed = " ".join(capsys.readouterr().out.split())
+    for words in (["verdict", "out/x.vis.db"], ["report", "out/x.vis.db", "-o", "r.html"]):
+        assert main([*words, "--language", language]) == 0
+    again = " ".join(capsys.readouterr().out.split())
+    for text in (printed, again, Path("r.html").read_text("utf-8")):
+        assert said in text
+        assert not re.search(r"the (reference|debug run)\b|标杆的(?!运行)|调试侧的", text)
 
 
 @pytest.mark.usefixtures("sides")

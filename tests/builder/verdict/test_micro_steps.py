@@ -97,11 +97,11 @@ def test_a_loss_divided_the_wrong_way_is_a_fault(tmp_path: Path) -> None:
     npu, bench = trained(tmp_path / "npu", 1, 4), trained(tmp_path / "bench", 2, 2)
     conclusion, text = sentence(tmp_path, npu, bench)
     assert conclusion == "fault"
-    assert "Argument 1 is 4, in the reference 2." in text
+    assert "Argument 1 is 4, 2 in the reference." in text
 
 
 def test_a_factor_inside_of_a_module_is_no_share_of_the_micro_steps(tmp_path: Path) -> None:
     npu, bench = trained(tmp_path / "npu", 1, 1, factor=2.0), trained(tmp_path / "bench", 2, 2)
     conclusion, text = sentence(tmp_path, npu, bench)
     assert conclusion == "fault"
-    assert "Argument 1 is 2.0, in the reference 1.0." in text
+    assert "Argument 1 is 2.0, 1.0 in the reference." in text

@@ -102,10 +102,10 @@ def test_a_multiple_has_two_digits_and_what_is_beyond_doubt_none(times: float, s
 @pytest.mark.parametrize(
     ("own", "theirs", "said"),
     [
-        (0.5303300858899107, 0.3535533905932738, "is 0.53033, in the reference 0.353553."),
-        (0.300000123456, 0.300002987654, "is 0.3, in the reference 0.300003."),
-        (3.0, 1.5, "is 3.0, in the reference 1.5."),
-        (1000000007, 3, "is 1000000007, in the reference 3."),
+        (0.5303300858899107, 0.3535533905932738, "is 0.53033, 0.353553 in the reference."),
+        (0.300000123456, 0.300002987654, "is 0.3, 0.300003 in the reference."),
+        (3.0, 1.5, "is 3.0, 1.5 in the reference."),
+        (1000000007, 3, "is 1000000007, 3 in the reference."),
     ],
 )
 def test_arguments_have_as_many_digits_as_tell_them_apart(

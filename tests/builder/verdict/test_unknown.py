@@ -86,7 +86,7 @@ def test_a_slice_from_another_place_is_evidence(
     answer = asked(tmp_path, capsys, cut(1, 1.8), cut(0, 1.5))
     suspect = answer["suspects"][0]
     assert (suspect["node"], suspect["cause"]) == ("Tensor.__getitem__.0.forward", "argument")
-    assert "[1, 5, None], in the reference [0, 4, None]" in suspect["evidence"]
+    assert "[1, 5, None], [0, 4, None] in bench" in suspect["evidence"]
 
 
 def test_structure_alone_decides_nothing(
@@ -124,7 +124,7 @@ def test_who_is_given_another_size_is_not(
     answer = asked(tmp_path, capsys, picked(1, number(0.5)), picked(2, number(0.5)))
     assert [one["node"] for one in answer["suspects"] if one["strength"] == "strong"] == []
     [told] = [one for one in answer["suspects"] if one["node"] == "Tensor.sum.0.forward"]
-    assert "The size of input.0 is 12, in the reference 24; output.0" in told["evidence"]
+    assert "The size of input.0 is 12, 24 in bench; output.0" in told["evidence"]
 
 
 def summed(gradient: float) -> tuple[dict[str, Record], dict[str, Any]]:

@@ -103,7 +103,7 @@ def test_the_call_with_right_inputs_is_the_suspect_and_the_next_one_carries(
     expected |= {"direction": "forward", "strength": "strong", "cause": "argument"}
     assert suspect.items() >= expected.items()
     assert "2 times the norm" in suspect["evidence"]
-    assert "is 3.0, in the reference 1.5" in suspect["evidence"]
+    assert "is 3.0, 1.5 in b" in suspect["evidence"]  # its folder
     assert found["roles"] == {"Tensor.__mul__.0.forward": 2, "Torch.tanh.0.forward": 3}
     assert answer["conclusion"] == "fault"
     assert answer["first_bad_step"] == 0

@@ -5,21 +5,19 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import pickle
 import time
 import zipfile
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch.distributed.checkpoint.metadata import ChunkStorageMetadata
-from torch.distributed.checkpoint.state_dict_saver import save
 
-from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_checks.checkpoint.compare import compare
 from msprobe_checks.checkpoint.locate import read_checkpoint
 from msprobe_checks.checkpoint.report import summary_lines
@@ -82,6 +80,18 @@ def test_what_has_no_end_is_refused(make: Callable[[], object], tmp_path: Path) 
     with pytest.raises(BuildError, match=r"save (the model's|it again)"):
         read_checkpoint(file)
     assert time.monotonic() - begun < 60  # of a busy machine
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "link"])
+def test_what_is_no_file_is_not_waited_for(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.pt"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero" if kind == "device" else "a.pt")
+    why = "does not exist" if kind == "link" else "is no regular file"
+    with pytest.raises(UsageError, match=rf"a\.pt {why}; give the file or directory"):
+        read_checkpoint(path)
 
 
 @pytest.mark.parametrize("is_old", [False, True])
@@ -156,98 +166,6 @@ def test_a_flipped_bit_is_no_difference_of_the_model(tmp_path: Path, place: int)
         verdict(good, bad)
 
 
-@pytest.fixture
-def distributed(tmp_path: Path) -> Path:
-    """A distributed checkpoint of one tensor in two halves of rows."""
-    whole = torch.arange(ROWS * 2.0).reshape(ROWS, 2)
-    save({"w": whole[:3].clone(), "v": whole[3:].clone()}, checkpoint_id=tmp_path / "dcp")
-    saved(tmp_path, "reference.pt", {"w": whole})
-
-    def join(metadata: Any) -> None:
-        entries = metadata.state_dict_metadata
-        halves = [entries.pop("v"), entries["w"]]
-        entries["w"] = replace(
-            halves[1], size=torch.Size([ROWS, 2]), chunks=[_chunk(0, 3), _chunk(3, 3)]
-        )
-        places = {index.fqn: place for index, place in metadata.storage_data.items()}
-        first, second = [replace(next(iter(metadata.storage_data)), fqn="w") for _ in range(2)]
-        metadata.storage_data.clear()
-        for index, start, name in ((first, 0, "w"), (second, 3, "v")):
-            key = replace(index, offset=torch.Size([start, 0]), index=start)
-            metadata.storage_data[key] = places[name]
-
-    changed(tmp_path / "dcp", join)
-    return tmp_path / "dcp"
-
-
-def _chunk(start: int, rows: int, columns: int = 2) -> ChunkStorageMetadata:
-    return ChunkStorageMetadata(torch.Size([start, 0]), torch.Size([rows, columns]))
-
-
-def changed(folder: Path, change: Callable[[Any], None]) -> None:
-    file = folder / ".metadata"
-    metadata = pickle.loads(file.read_bytes())  # noqa: S301
-    change(metadata)
-    file.write_bytes(pickle.dumps(metadata))
-
-
-def test_a_distributed_checkpoint_is_joined(distributed: Path) -> None:
-    assert "agree up to rounding (12 elements)" in verdict(
-        distributed, distributed.parent / "reference.pt"
-    )
-
-
-@pytest.mark.parametrize(
-    ("chunks", "problem"),
-    [
-        ([_chunk(0, 3), _chunk(0, 3)], "parts of it overlap"),
-        ([_chunk(0, 3)], "parts of it are missing"),
-        ([_chunk(0, 4), _chunk(3, 3)], "parts of it overlap"),
-        ([_chunk(0, 3), _chunk(4, 2)], "parts of it are missing"),
-        ([_chunk(0, 3), _chunk(3, 4)], "a part of it lies outside"),
-        ([_chunk(0, 3, 1), _chunk(3, 3)], "parts of it are missing"),
-        ([], "parts of it are missing"),
-    ],
-)
-def test_what_lies_in_no_part_or_in_two_is_told(
-    distributed: Path, chunks: list[ChunkStorageMetadata], problem: str
-) -> None:
-    def change(metadata: Any) -> None:
-        metadata.state_dict_metadata["w"].chunks = chunks
-        place = next(iter(metadata.storage_data.values()))
-        index = next(iter(metadata.storage_data))
-        for chunk in chunks:
-            metadata.storage_data.setdefault(replace(index, offset=chunk.offsets), place)
-
-    changed(distributed, change)
-    with pytest.raises(BuildError, match=f"does not describe w once and as a whole: {problem}"):
-        read_checkpoint(distributed)
-
-
-def test_a_file_that_holds_another_part_than_its_index_says_is_damaged(distributed: Path) -> None:
-    def change(metadata: Any) -> None:
-        metadata.state_dict_metadata["w"].chunks = [_chunk(0, 4), _chunk(4, 2)]
-        [first, second] = metadata.storage_data.items()
-        metadata.storage_data = {
-            replace(first[0], offset=torch.Size([0, 0])): first[1],
-            replace(first[0], offset=torch.Size([4, 0])): second[1],
-        }
-
-    changed(distributed, change)
-    with pytest.raises(BuildError, match="a part of a tensor cannot be read"):
-        verdict(distributed, distributed.parent / "reference.pt")
-
-
-def test_a_flipped_bit_in_a_part_is_found(distributed: Path) -> None:
-    [file] = distributed.glob("*.distcp")
-    whole = bytearray(file.read_bytes())
-    at = whole.index(torch.arange(6.0).numpy().tobytes())
-    whole[at + 3] ^= 1
-    file.write_bytes(whole)
-    with pytest.raises(BuildError, match="a part of a tensor cannot be read"):
-        verdict(distributed, distributed.parent / "reference.pt")
-
-
 @pytest.mark.parametrize("files", [("a.bin", "b.bin"), ("b.bin", "a.bin"), ("a.bin", "a.bin")])
 def test_an_index_that_names_another_file_is_told(tmp_path: Path, files: tuple[str, str]) -> None:
     saved(tmp_path, "a.bin", {"one": torch.ones(2)})
@@ -255,7 +173,7 @@ def test_an_index_that_names_another_file_is_told(tmp_path: Path, files: tuple[s
     index = tmp_path / "pytorch_model.bin.index.json"
     index.write_text(json.dumps({"weight_map": dict(zip(("one", "two"), files, strict=True))}))
     if files == ("a.bin", "b.bin"):
-        assert list(read_checkpoint(tmp_path).parameters) == ["one", "two"]
+        assert list(read_checkpoint(tmp_path).parameters) == ["one", "two", "stray"]
         return
     with pytest.raises(BuildError, match=r"is not in [ab]\.bin, where .*index\.json has it"):
         read_checkpoint(tmp_path)
@@ -268,7 +186,25 @@ def test_nan_on_both_sides_is_told_beside_the_agreement(tmp_path: Path, places: 
     file = saved(tmp_path, "a.pt", {"w": value, "x": torch.ones(2)})
     said = verdict(file, file)
     number = "1 element is" if len(places) == 1 else f"{len(places)} elements are"
-    assert f"(6 elements), but {number} NaN on both sides, first in w." in said
+    assert f"({6 - len(places)} elements), but {number} NaN on both sides, first in w." in said
+
+
+@pytest.mark.parametrize(
+    ("tensor", "but"),
+    [
+        (torch.zeros(0), ""),
+        (torch.zeros(3, 0), ""),
+        (torch.full((3,), torch.nan), ", but 3 elements are NaN on both sides, first in w"),
+        (torch.tensor(torch.nan), ", but 1 element is NaN on both sides, first in w"),
+        (torch.full((2,), complex(0, math.nan)), ", but 2 elements are NaN on both sides, first"),
+    ],
+)
+def test_where_no_element_is_compared_nothing_agrees(
+    tensor: torch.Tensor, but: str, tmp_path: Path
+) -> None:
+    file = saved(tmp_path, "a.pt", {"w": tensor})
+    said = verdict(file, file)
+    assert f"cannot tell: no element of the 1 common parameter could be compared{but}" in said
 
 
 def test_nan_on_both_sides_hides_no_other_difference(tmp_path: Path) -> None:

@@ -6,11 +6,15 @@ import json
 import os
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.configuration.compare import compare_packs
+from msprobe_builder.configuration.conclusion import conclusion, outcome
 from msprobe_builder.configuration.pack import read_pack
+from msprobe_builder.facts.wording import tell
 
 
 def packed(path: Path, files: dict[str, bytes]) -> Path:
@@ -58,3 +62,36 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.zip")
     with pytest.raises(UsageError, match="it is no regular file"):
         read_pack(tmp_path / "x.zip")
+
+
+NUMBERS = {"max": 1.0, "min": -1.0, "mean": 0.0, "norm": 2.0}
+NOWHERE = dict.fromkeys(NUMBERS, "nan")
+SET = {"NCCL_ALGO": "Ring", "HCCL_DETERMINISTIC": "true"}
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"env": {}}, "cannot be told: the packs hold no entry that could be compared."),
+        ({"env": {}, "pip": "other=1"}, "cannot be told: the packs hold no entry that"),
+        ({"env": SET, "pip": "torch=2\nnumpy=1"}, "(4 entries of env, pip compared)"),
+        ({"weights": {"w": NUMBERS, "v": NUMBERS}}, "(2 entries of weights compared)"),
+        ({"weights": {"w": NUMBERS, "v": NOWHERE}}, "v of micro-step 0, rank 0 holds NaN on both"),
+        ({"weights": {"v": NOWHERE}}, "cannot be told: the packs hold no entry that could be"),
+    ],
+)
+def test_how_much_was_compared_is_said_of_equal_packs(
+    files: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    names = {"weights": "weights/step0/rank0/weight.json"}
+    content = {
+        names.get(name, name): (one if isinstance(one, str) else json.dumps(one)).encode()
+        for name, one in files.items()
+    }
+    pack = read_pack(packed(tmp_path / "x.zip", content))
+    comparison = compare_packs(pack, pack)
+    said = tell(conclusion(comparison))
+    assert words in said
+    assert outcome(comparison) == (
+        "pass" if "compared)" in said and "NaN" not in said else "warning"
+    )

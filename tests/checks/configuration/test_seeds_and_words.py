@@ -57,24 +57,60 @@ def test_another_seed_is_another_call(tmp_path: Path) -> None:
     assert names == {"torch.manual_seed(0) of rank 0", "torch.manual_seed(1) of rank 0"}
 
 
-def test_the_first_three_settings_that_differ_stand_in_the_conclusion(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("variables", "options"),
+    [
+        ({"NCCL_ALGO": "Tree"}, {"seed": 2, "lr": 0.2, "dropout": 0.6}),
+        ({"NCCL_ALGO": "Tree"}, {"seed": 2, "lr": 0.2}),
+        ({}, {"seed": 2, "lr": 0.2, "dropout": 0.6}),
+        ({"NCCL_ALGO": "Tree", "NCCL_PROTO": "LL"}, {"seed": 2}),
+        ({}, {"lr": 0.2}),
+        ({"NCCL_ALGO": "Tree", "NCCL_PROTO": "LL"}, {"seed": 2, "lr": 0.2, "dropout": 0.6}),
+    ],
+)
+def test_the_first_three_settings_that_differ_stand_in_the_conclusion(
+    tmp_path: Path, variables: dict[str, str], options: dict[str, float]
+) -> None:
     """Of all parts, not of the first that has one."""
-    options = "--seed 1 --lr 0.1 --dropout 0.5"
-    bench = pack_of(tmp_path, "bench", f"export NCCL_ALGO=Ring\npython a.py {options}\n")
-    options = "--seed 2 --lr 0.2 --dropout 0.6"
-    other = pack_of(tmp_path, "other", f"export NCCL_ALGO=Tree\npython a.py {options}\n")
+    usual = {"NCCL_ALGO": "Ring", "NCCL_PROTO": "Simple"}
+    defaults: dict[str, float] = {"seed": 1, "lr": 0.1, "dropout": 0.5}
+
+    def script(exported: dict[str, str], given: dict[str, float]) -> str:
+        exports = " ".join(f"{name}={value}" for name, value in exported.items())
+        words = " ".join(f"--{name} {value}" for name, value in given.items())
+        return f"export {exports}\npython a.py {words}\n"
+
+    bench = pack_of(tmp_path, "bench", script(usual, defaults))
+    other = pack_of(tmp_path, "other", script(usual | variables, defaults | options))
     words = said_of(bench, other)
-    assert "NCCL_ALGO is 'Tree' against 'Ring'" in words
-    assert sum(f"{one} is " in words for one in ("seed", "lr", "dropout")) == 2
-    assert "and 1 more" in words
+    said_first = [
+        f"{name} is '{value}' against '{usual[name]}'" for name, value in variables.items()
+    ]
+    said_first += [f"{name} is '{value}' against" for name, value in options.items()]
+    assert sum(one in words for one in said_first) == min(3, len(said_first))
+    more = len(said_first) - 3
+    assert (f"and {more} more" in words) if more > 0 else (" more" not in words)
+    assert not variables or any(one in words for one in said_first[: len(variables)])
 
 
-def test_a_mean_near_zero_is_not_what_differs_most(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"mean": 8.5e-9, "norm": 4.4}, "its norm is 4.4 against 4"),
+        ({"mean": -1e-8, "max": 1.5}, "its max is 1.5 against 1"),
+        ({"mean": 3e-9, "min": -1.25}, "its min is -1.25 against -1"),
+        ({"mean": 1e-7, "norm": 2.0}, "its norm is 2 against 4"),
+        ({"mean": 0.5, "norm": 4.4}, "its mean is 0.5 against 1e-09"),
+    ],
+)
+def test_a_mean_near_zero_is_not_what_differs_most(
+    tmp_path: Path, changed: dict[str, float], words: str
+) -> None:
     numbers = {"max": 1.0, "min": -1.0, "mean": 1e-9, "norm": 4.0, "shape": [4]}
-    for pack, changed in (("a.zip", {}), ("b.zip", {"mean": 8.5e-9, "norm": 4.4})):
-        content = {"w": {**numbers, **changed}}
+    for pack, here in (("a.zip", {}), ("b.zip", changed)):
+        content = {"w": {**numbers, **here}}
         with zipfile.ZipFile(tmp_path / pack, "w") as target:
             target.writestr("weights/step0/rank0/weight.json", json.dumps(content))
     a, b = (read_pack(tmp_path / one) for one in ("a.zip", "b.zip"))
     [sheet] = compare_packs(a, b).sheets
-    assert said(sheet.first) == ("w of micro-step 0, rank 0 differs: its norm is 4.4 against 4")
+    assert said(sheet.first) == f"w of micro-step 0, rank 0 differs: {words}"

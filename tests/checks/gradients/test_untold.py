@@ -108,3 +108,37 @@ def test_a_step_with_nan_does_not_part_from_itself(tmp_path: Path, has_signs: bo
 
 def test_nan_in_one_record_alone_parts(tmp_path: Path) -> None:
     assert "part at step 1" in said(tmp_path, [[EQUAL], [BAD]], [[EQUAL]] * 2)
+
+
+INFINITE: Row = ("w", "bb", np.inf, -np.inf, np.inf)
+OTHERWISE: Row = ("w", "cc", NAN, NAN, NAN)
+BESIDE: Row = ("v", "dd", 0.5, -0.25, 1.0)
+BESIDE_TURNED: Row = ("v", "ee", 0.5, -0.25, 1.0)
+
+
+@pytest.mark.parametrize("pair", [(BAD, BAD), (BAD, OTHERWISE), (BAD, INFINITE)])
+def test_nan_on_both_sides_is_no_agreement(tmp_path: Path, pair: tuple[Row, Row]) -> None:
+    line = said(tmp_path, [[pair[0]]], [[pair[1]]])
+    assert "1 gradient holds NaN or infinity on both sides, which is not told apart; " in line
+    assert "cannot tell whether the gradients agree: nothing of 1 gradient" in line
+
+
+@pytest.mark.parametrize("pair", [(BAD, BAD), (BAD, OTHERWISE)])
+def test_nan_on_both_sides_is_told_beside_what_agrees(
+    tmp_path: Path, pair: tuple[Row, Row]
+) -> None:
+    line = said(tmp_path, [[pair[0], BESIDE]], [[pair[1], BESIDE]])
+    assert "agree within the documented limits (1 compared), but 1 gradient holds NaN" in line
+
+
+def test_nan_on_both_sides_is_told_beside_norms(tmp_path: Path) -> None:
+    line = said(tmp_path, [[BAD, BESIDE]], [[BAD, BESIDE_TURNED]])
+    assert "1 gradient holds NaN or infinity on both sides" in line
+    assert "cannot tell whether the gradients agree: all 1 norms do" in line
+
+
+def test_a_checksum_that_is_not_there_is_no_equal_one(tmp_path: Path) -> None:
+    row: Row = ("w", "", 0.5, -0.25, 1.0)
+    assert "cannot tell whether the gradients agree: all 1 norms do" in said(
+        tmp_path, [[row]], [[row]]
+    )

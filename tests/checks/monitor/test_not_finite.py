@@ -26,25 +26,28 @@ def record(folder: Path, rows: list[str]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("rows", "count", "step"),
+    ("rows", "agreeing", "count", "step"),
     [
-        ([GOOD, BAD], "1 row", 1),
-        ([BAD, BAD], "2 rows", 0),
-        ([GOOD, INFINITE, BAD], "2 rows", 1),
-        ([GOOD, GOOD, INFINITE], "1 row", 2),
+        ([GOOD, BAD], "agree within 0.01 at steps 0 to 1 (1 row)", "1 row", 1),
+        ([BAD, BAD], "cannot tell whether the runs agree: no row", "2 rows", 0),
+        ([INFINITE], "cannot tell whether the runs agree: no row", "1 row", 0),
+        ([GOOD, INFINITE, BAD], "agree within 0.01 at steps 0 to 2 (1 row)", "2 rows", 1),
+        ([GOOD, GOOD, INFINITE], "agree within 0.01 at steps 0 to 2 (2 rows)", "1 row", 2),
     ],
 )
 def test_what_is_nan_in_both_runs_is_told(
-    rows: list[str], count: str, step: int, tmp_path: Path
+    rows: list[str], agreeing: str, count: str, step: int, tmp_path: Path
 ) -> None:
     a, b = record(tmp_path / "a", rows), record(tmp_path / "b", rows)
     words = f"both hold NaN or infinity in {count}, first in the weight of w of step {step}."
-    assert words in verdict(compare_monitors(a, b))
+    said = verdict(compare_monitors(a, b))
+    assert words in said
+    assert agreeing in said
 
 
 def test_finite_runs_agree_without_more_words(tmp_path: Path) -> None:
     a, b = record(tmp_path / "a", [GOOD]), record(tmp_path / "b", [GOOD])
-    assert verdict(compare_monitors(a, b)).endswith("(1 rows).")
+    assert verdict(compare_monitors(a, b)).endswith("(1 row).")
 
 
 def test_nan_in_one_run_alone_is_a_departure(tmp_path: Path) -> None:

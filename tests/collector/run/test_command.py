@@ -82,6 +82,58 @@ def test_each_rank_that_is_chosen_is_recorded(here: Path) -> None:
     assert "The training was ended behind step 0, as --stop-after says." in answer.stderr
 
 
+def test_ranks_end_together_where_the_first_of_them_keeps_the_store(here: Path) -> None:
+    """It leaves while the other one, which came before it, still asks whether all have come."""
+    (here / "in_turn.py").write_text(
+        textwrap.dedent("""
+        import os, pathlib, runpy, sys, time
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+        pause, asleep = time.sleep, pathlib.Path("asleep")
+        def sleep(seconds):
+            if sys._getframe(1).f_code.co_name == "_wait_for_others":
+                asleep.touch()
+                while pathlib.Path("first").exists():
+                    pause(0.01)
+            pause(seconds)
+        def wait(*_):
+            while not asleep.exists():
+                pause(0.01)
+        if os.environ["RANK"] == "1":
+            time.sleep = sleep
+        else:
+            register_optimizer_step_post_hook(wait)
+        runpy.run_path("train.py")
+        """)
+    )
+    (here / "launch.py").write_text(
+        textwrap.dedent("""
+        import os, pathlib, socket, subprocess, sys
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        where = os.environ | {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        pathlib.Path("first").touch()
+        first, second = (
+            subprocess.Popen([sys.executable, "in_turn.py"], env=where | {"RANK": rank})
+            for rank in "01"
+        )
+        first.wait()
+        pathlib.Path("first").unlink()
+        sys.exit(second.wait())
+        """)
+    )
+    answer = recorded("-o", "dump", "--stop-after", "--", sys.executable, "launch.py")
+    assert answer.returncode == 90, answer.stderr
+    assert "Nothing is recorded any more" not in answer.stderr
+    assert "1 step of 2 ranks" in answer.stderr
+
+
+def test_what_is_said_is_said_in_the_language_of_the_user() -> None:
+    words = ("--", sys.executable, "-c", "import torch")
+    assert "none called a module" in recorded("--language", "en", *words).stderr
+    assert "1 个进程导入了 torch" in recorded("--language", "zh", *words).stderr
+
+
 @pytest.mark.slow  # a minute on a busy machine
 def test_processes_that_a_training_spawns_are_followed(here: Path) -> None:
     (here / "spawn.py").write_text(

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from msprobe_builder.facts.wording import ENGLISH, tell
 from msprobe_collector import PrecisionDebugger
 from msprobe_collector.errors import CollectorError
 from tests.collector.recording import read_dump, record, saved_tensor, tensors, write_config
@@ -176,5 +177,5 @@ def test_other_names_are_aligned_by_the_first_step(
     if wrong is None:
         assert not debugger.watched.found
     else:
-        [said] = debugger.watched.found
+        said = tell(debugger.watched.found, ENGLISH)
         assert f"step{wrong}/rank: Tensor.__mul__.1.forward is the first call that differs" in said

@@ -98,6 +98,12 @@ export class GaToolbar extends LocalizedElement {
             min-width: min(100%, 300px);
           }
         }
+        @media (max-width: 600px) {
+          ga-search {
+            order: 1;
+            flex-basis: 100%;
+          }
+        }
       </style>
       <h1 class="visually-hidden">[[text.title]]</h1>
       <label class="file">

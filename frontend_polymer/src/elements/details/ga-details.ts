@@ -5,6 +5,7 @@ import { Grade, Side, type GradeBand, type NodeDetail } from '../../generated/gr
 import type { Texts } from '../../i18n';
 import { fileOf, hasBench, pairOf, type AppState } from '../../session/app-state';
 import type { Session } from '../../session/session';
+import { verdictOf } from '../../session/verdict';
 import { detailStyles } from './detail-styles';
 import { detailTabs, type Tab, type TabItem } from './detail-tabs';
 import { firstError } from '../parts/first-error';
@@ -122,7 +123,7 @@ export class GaDetails extends LocalizedElement {
         <div class="empty" hidden$="[[_any(state.selected)]]">
           <p>[[text.details.empty]]</p>
           <p>[[text.details.emptyKeys]]</p>
-          <button class="primary" hidden$="[[!_hasErrors(state.graphs)]]" on-click="_firstError">
+          <button class="primary" hidden$="[[!_hasErrors(state)]]" on-click="_firstError">
             <ga-icon name="jump"></ga-icon>[[text.details.firstError]]
           </button>
         </div>
@@ -314,8 +315,10 @@ export class GaDetails extends LocalizedElement {
     this.showLibrary = event.detail;
   }
 
-  _hasErrors(graphs: AppState['graphs']): boolean {
-    return (graphs?.[Side.NPU].worstGrade(0) ?? Grade.UNGRADED) > Grade.OK;
+  /** Of what the verdict calls clean no error is offered. */
+  _hasErrors(state: AppState): boolean {
+    const worst = state.graphs?.[Side.NPU].worstGrade(0) ?? Grade.UNGRADED;
+    return worst > Grade.OK && verdictOf(state)?.conclusion !== 'clean';
   }
 
   _firstError(): void {

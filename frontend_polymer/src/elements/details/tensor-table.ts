@@ -89,7 +89,7 @@ function head(
   for (const group of GROUPS) {
     const members = columns.filter((column) => column.group === group);
     if (members.length === 0) continue;
-    const title = group === 'shared' ? create('td', '') : groupTitle(titles[group]);
+    const title = group === 'shared' ? create('td', 'first') : groupTitle(titles[group]);
     title.colSpan = members.length;
     groups.append(title);
     names.append(
@@ -296,6 +296,5 @@ function tensorCell(
 
 /** A line sets the groups apart; the first follows the frozen names, which have their own. */
 function cellClass(column: Column, at: number): string {
-  const isFirst = at === 0 && column.group !== 'shared';
-  return [column.numeric ? 'numeric' : '', isFirst ? 'first' : ''].join(' ').trim();
+  return [column.numeric ? 'numeric' : '', at === 0 ? 'first' : ''].join(' ').trim();
 }

@@ -30,6 +30,8 @@ export class GaSearch extends LocalizedElement {
         }
         select {
           padding: 0 4px;
+          max-width: 140px;
+          text-overflow: ellipsis;
         }
         .field {
           position: relative;
@@ -85,8 +87,8 @@ export class GaSearch extends LocalizedElement {
         title="[[text.search.side]]"
         aria-label="[[text.search.side]]"
       >
-        <option value="npu">[[text.shortSides.debug]]</option>
-        <option value="bench">[[text.shortSides.reference]]</option>
+        <option value="npu">[[text.sides.debug]]</option>
+        <option value="bench">[[text.sides.reference]]</option>
       </select>
       <div class="field">
         <ga-icon name="search"></ga-icon>

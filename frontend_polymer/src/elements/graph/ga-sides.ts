@@ -46,6 +46,7 @@ export class GaSides extends LocalizedElement {
           padding: 0 4px 0 12px;
           width: var(--split);
           min-width: 0;
+          overflow: hidden;
           border-left: 3px solid transparent;
         }
         .side + .side,
@@ -57,8 +58,14 @@ export class GaSides extends LocalizedElement {
           flex: 0 1 auto;
           width: auto;
         }
+        /* Where there is no room for all, the name is what must be read. */
         .side strong {
           font-weight: 600;
+          flex: none;
+          max-width: 100%;
+        }
+        .side .role {
+          flex: none;
         }
         .side .path {
           color: var(--ga-muted);
@@ -85,7 +92,7 @@ export class GaSides extends LocalizedElement {
       <div class="names" style$="[[_room(heads)]]">
         <div class$="[[_sideClass(state)]]">
           <strong class="cut">[[_sideName(state, text)]]</strong>
-          <span class="muted" hidden$="[[!file.npuName]]">[[_role(state, text)]]</span>
+          <span class="muted role" hidden$="[[!file.npuName]]">[[_role(state, text)]]</span>
           <span
             class="mono path cut"
             title="[[file.npuPath]]"
@@ -96,7 +103,7 @@ export class GaSides extends LocalizedElement {
         </div>
         <div class="side" hidden$="[[!_hasBench(state)]]">
           <strong class="cut">[[text.sides.reference]]</strong>
-          <span class="muted" hidden$="[[!file.benchName]]">[[text.roles.reference]]</span>
+          <span class="muted role" hidden$="[[!file.benchName]]">[[text.roles.reference]]</span>
           <span
             class="mono path cut"
             title="[[file.benchPath]]"

@@ -52,6 +52,12 @@ export const legendStyles = html`<style>
     padding: 0 2px;
     max-width: 150px;
   }
+  /* There every button has a border. */
+  @media (forced-colors: active) {
+    :host {
+      gap: 2px 6px;
+    }
+  }
   .waiting {
     flex: 1 0 100%;
     padding: 0 8px;

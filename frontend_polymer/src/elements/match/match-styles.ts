@@ -111,6 +111,9 @@ export const matchStyles = html`<style>
     white-space: nowrap;
   }
   footer {
+    position: sticky; /* what can be done stays in sight where the rest scrolls */
+    bottom: 0;
+    background: var(--ga-surface);
     flex: none;
     display: flex;
     flex-wrap: wrap;

@@ -59,10 +59,12 @@ export class GaFileFacts extends LocalizedElement {
         <dt>[[text.toolbar.file]]</dt>
         <dd class="mono">[[file.file]]</dd>
         <dt>[[_sideName(file, text)]]</dt>
-        <dd class="mono">[[file.npuPath]]</dd>
+        <dd>[[_name(file.npuName, file.npuPath)]] <span class="mono">[[file.npuPath]]</span></dd>
         <dt hidden$="[[!file.isComparison]]">[[text.roles.reference]]</dt>
-        <dd class="mono" hidden$="[[!file.isComparison]]">[[file.benchPath]]</dd>
-        <dt>[[text.notes.task]]</dt>
+        <dd hidden$="[[!file.isComparison]]">
+          [[_name(file.benchName, file.benchPath)]] <span class="mono">[[file.benchPath]]</span>
+        </dd>
+        <dt>[[_taskTitle(file, text)]]</dt>
         <dd>[[_task(file, text)]]</dd>
         <dt>[[text.notes.builtAt]]</dt>
         <dd>[[_builtAt(file)]]</dd>
@@ -87,6 +89,15 @@ export class GaFileFacts extends LocalizedElement {
 
   _sideName(file: DatabaseFile | undefined, text: Texts): string {
     return file?.isComparison ? text.roles.debug : text.roles.model;
+  }
+
+  /** Where it says more than the path. */
+  _name(name: string, path: string): string {
+    return name === path ? '' : name;
+  }
+
+  _taskTitle(file: DatabaseFile | undefined, text: Texts): string {
+    return file?.isComparison ? text.notes.task : text.notes.recorded;
   }
 
   _task(file: DatabaseFile | undefined, text: Texts): string {

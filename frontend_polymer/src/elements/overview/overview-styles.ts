@@ -202,6 +202,7 @@ export const overviewStyles = html`<style>
   .counts thead th {
     max-width: 124px;
     white-space: normal;
+    overflow-wrap: anywhere;
     vertical-align: bottom;
     position: sticky;
     top: 0;

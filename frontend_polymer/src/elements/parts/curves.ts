@@ -30,10 +30,12 @@ export function curves(
   const svg = element('svg', { width, height, role: 'img', 'aria-label': label });
   const low = Math.min(...finite);
   const high = Math.max(...finite);
-  const span = high - low || Math.abs(high) || 1;
+  const span = high - low;
   const { length } = columns;
   const x = (column: number) => LEFT + ((width - LEFT - RIGHT) * column) / Math.max(1, length - 1);
-  const y = (value: number) => TOP + (height - BOTTOM - 2 * TOP) * (1 - (value - low) / span);
+  // A line that does not move stands in the middle.
+  const share = (value: number) => (span > 0 ? (value - low) / span : 0.5);
+  const y = (value: number) => TOP + (height - BOTTOM - 2 * TOP) * (1 - share(value));
   lines.forEach((values, at) => {
     svg.append(
       element('path', {
@@ -53,8 +55,9 @@ export function curves(
   });
   if (finite.length) {
     svg.append(
-      text(formatNumber(high), LEFT - 8, TOP + 6, 'end'),
-      ...(low === high ? [] : [text(formatNumber(low), LEFT - 8, height - BOTTOM - 4, 'end')]),
+      ...[...new Set([high, low])].map((value) =>
+        text(formatNumber(value), LEFT - 8, y(value) + 4, 'end'),
+      ),
     );
   }
   if (length) {

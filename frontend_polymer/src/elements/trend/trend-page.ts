@@ -2,9 +2,10 @@ import type { Fixed } from '../../data/trend';
 import type { Trend } from '../../generated/graph_pb';
 import type { Session } from '../../session/session';
 import { LocalizedElement } from '../parts/localized';
+import { translated } from '../parts/words';
 import { fill } from './trend-controls';
 import { Questions, type Question } from './trend-questions';
-import { placesOf, same, targetsOf } from './trend-shown';
+import { placesOf, targetsOf } from './trend-shown';
 
 /** The controls of the page of trends: what they offer, what is chosen, and what went wrong. */
 export class TrendPage extends LocalizedElement {
@@ -15,13 +16,19 @@ export class TrendPage extends LocalizedElement {
 
   protected fillAxes(): void {
     const { kinds, statistics } = this.trend!;
-    fill(this.inside('statistic'), statistics.map(same));
-    fill(this.inside('kind'), [['', this.text.trend.allKinds], ...kinds.map(same)]);
+    const { trend: words } = this.text;
+    const called = (known: Readonly<Record<string, string>>) => (code: string) =>
+      [code, translated(known, code, code)] as [string, string];
+    fill(this.inside('statistic'), statistics.map(called(words.statistics)));
+    fill(this.inside('kind'), [['', words.allKinds], ...kinds.map(called(words.kinds))]);
     this.fillPlaces();
   }
 
   protected fillPlaces(): void {
-    fill(this.inside('at'), placesOf(this.trend!, this.value('fixed') as Fixed, this.targets));
+    fill(
+      this.inside('at'),
+      placesOf(this.trend!, this.value('fixed') as Fixed, this.targets, this.text),
+    );
   }
 
   protected get words() {

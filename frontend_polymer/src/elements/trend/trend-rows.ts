@@ -1,6 +1,8 @@
 // Which rows come first, and what stands beside them.
 
 import type { Trend } from '../../generated/graph_pb';
+import type { Texts } from '../../i18n';
+import { translated } from '../parts/words';
 
 /** What is written beside a row: its module, and what it is there. */
 export interface RowLabel {
@@ -32,13 +34,24 @@ export function ordered(
   return together.sort(([one], [other]) => byMoves(one!, other!)).flat();
 }
 
+/** What the kind of a target is called. */
+export function kindOf({ kinds, kind }: Trend, target: number, text: Texts): string {
+  const code = kinds[kind[target]!]!;
+  return translated(text.trend.kinds, code, code);
+}
+
 /** The kind is left out where it is chosen, and the module where it stands beside. */
-export function labelOf(trend: Trend, target: number, isKindChosen: boolean): RowLabel {
+export function labelOf(
+  trend: Trend,
+  target: number,
+  isKindChosen: boolean,
+  text: Texts,
+): RowLabel {
   const group = trend.groups[trend.group[target]!]!;
   const name = trend.names[target]!;
   const at = group === '' ? -1 : name.indexOf(group);
   const own = at < 0 ? name : name.slice(at + group.length).replace(/^[.:]/, '');
-  const kind = trend.kinds[trend.kind[target]!]!;
+  const kind = kindOf(trend, target, text);
   return { group, rest: isKindChosen ? own || kind : [kind, own].filter(Boolean).join(' ') };
 }
 

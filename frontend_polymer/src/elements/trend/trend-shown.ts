@@ -2,7 +2,7 @@ import type { Cells, Fixed, Window } from '../../data/trend';
 import type { Trend } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import { formatNumber } from '../parts/format';
-import { labelOf, type RowLabel } from './trend-rows';
+import { kindOf, labelOf, type RowLabel } from './trend-rows';
 import { ROW, type Drawn } from './trend-map';
 
 /** The values on screen and what they are of. */
@@ -58,22 +58,23 @@ export function placesOf(
   trend: Trend,
   fixed: Fixed,
   targets: readonly number[],
+  text: Texts,
 ): readonly [string, string][] {
   const { steps, ranks } = trend;
   if (fixed === 'rank') return ranks.map((one) => same(String(one)));
   if (fixed === 'step') return steps.map((one) => same(String(one)));
-  return targets.map((at) => [String(at), wholeName(trend, at)]);
+  return targets.map((at) => [String(at), wholeName(trend, at, text)]);
 }
 
 /** Kind and name of what is measured. */
-function wholeName({ names, kinds, kind }: Trend, at: number): string {
-  return `${kinds[kind[at]!]!} ${names[at]!}`;
+function wholeName(trend: Trend, at: number, text: Texts): string {
+  return `${kindOf(trend, at, text)} ${trend.names[at]!}`;
 }
 
 /** What rows are called: their ranks where a target is held, else names, with the kind unless it is chosen. */
 export function rowNames(trend: Trend, { fixed, rows }: Window, kind: string, text: Texts) {
   if (fixed === 'target') return rows.map((at) => `${text.trend.fixedBy.rank} ${at}`);
-  return rows.map((at) => (kind ? trend.names[at]! : wholeName(trend, at)));
+  return rows.map((at) => (kind ? trend.names[at]! : wholeName(trend, at, text)));
 }
 
 /** What stands beside rows: where a target is held, nothing but their rank. */
@@ -83,7 +84,7 @@ export function rowLabels(
   kind: string,
   text: Texts,
 ): RowLabel[] {
-  if (fixed !== 'target') return rows.map((at) => labelOf(trend, at, kind !== ''));
+  if (fixed !== 'target') return rows.map((at) => labelOf(trend, at, kind !== '', text));
   return rows.map((at) => ({ group: `${text.trend.fixedBy.rank} ${at}`, rest: '' }));
 }
 

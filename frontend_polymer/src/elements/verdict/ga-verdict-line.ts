@@ -152,12 +152,9 @@ export class GaVerdictLine extends LocalizedElement {
   }
 
   /** Where few nodes have a counterpart, nothing else on the page means much. */
-  _little(state: AppState, text: Texts): string {
-    const pair = pairOf(state);
-    if (!pair || !isLittleInCommon(pair)) return '';
-    const share = 100 * (1 - pair.npuUnmatched / pair.npuNodes);
-    return text.verdict.little(`${share.toFixed(share < 10 ? 1 : 0)} %`);
-  }
+  readonly _little = kept((state: AppState, text: Texts) => {
+    return [pairOf(state), state.graphs, text];
+  }, littleCompared);
 
   _older(state: AppState, text: Texts): string {
     return olderThanMatches(state, text);
@@ -204,6 +201,17 @@ export class GaVerdictLine extends LocalizedElement {
   private send(type: string, detail: 1 | -1): void {
     this.dispatchEvent(new CustomEvent(type, { detail }));
   }
+}
+
+/** Calls that only together have a counterpart are compared as well. */
+function littleCompared(state: AppState, text: Texts): string {
+  const pair = pairOf(state);
+  if (!pair || !isLittleInCommon(pair)) return '';
+  const grouped = state.graphs?.[Side.NPU].group.filter((place) => place >= 0).length ?? 0;
+  const npuUnmatched = pair.npuUnmatched - grouped;
+  if (!isLittleInCommon({ ...pair, npuUnmatched })) return '';
+  const share = 100 * (1 - npuUnmatched / pair.npuNodes);
+  return text.verdict.little(`${share.toFixed(share < 10 ? 1 : 0)} %`);
 }
 
 customElements.define('ga-verdict-line', GaVerdictLine);

@@ -62,6 +62,18 @@ export class GaVerdict extends LocalizedElement {
           justify-content: flex-start;
           text-align: left;
         }
+        @media (max-width: 700px) {
+          li button {
+            flex-wrap: wrap;
+            gap: 0 6px;
+            height: auto;
+            padding: 3px 0;
+          }
+          li .cut {
+            white-space: normal;
+            overflow-wrap: anywhere;
+          }
+        }
       </style>
       <ga-card state="[[state]]" hidden$="[[!verdict]]"></ga-card>
       <p hidden$="[[verdict]]">[[text.verdict.none]]</p>

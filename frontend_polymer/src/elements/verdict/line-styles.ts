@@ -16,15 +16,14 @@ export const lineStyles = html`<style>
     gap: 6px;
     flex: 0 1 auto;
     min-width: 0;
-    max-width: 50%;
     padding: 2px 8px;
     border-radius: 6px;
     background: var(--ga-danger-soft);
     color: var(--ga-danger);
   }
   #full {
-    flex: 1 1 0;
-    min-width: 0;
+    flex: 1 1 auto;
+    min-width: 30%;
     justify-content: flex-start;
     padding: 0 4px;
     text-align: left;

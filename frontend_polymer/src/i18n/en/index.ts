@@ -271,6 +271,7 @@ export const en = {
     title: 'Notes from the build',
     about: 'About this file',
     task: 'Compared by',
+    recorded: 'Recorded',
     builtAt: 'Built',
   },
 

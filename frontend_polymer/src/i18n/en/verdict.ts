@@ -50,6 +50,6 @@ export const verdictEn = {
   previousError: 'Previous error',
   noSuspect: 'The verdict accuses nobody.',
   little: (share: string) =>
-    `Only ${share} compared. Build again with fuzzy matching (-f) or a layer mapping (-lm), or match by hand.`,
+    `Only ${share} compared. Build again with a layer mapping (-lm), or match by hand.`,
   noError: 'No call of this graph is in error.',
 };

@@ -317,6 +317,7 @@ export const zh: Texts = {
     title: '构图时的提示',
     about: '关于该文件',
     task: '比对方式',
+    recorded: '采集内容',
     builtAt: '构图时间',
   },
 

@@ -43,6 +43,6 @@ export const verdictZh: Texts['verdict'] = {
   nextError: '下一个误差',
   previousError: '上一个误差',
   noSuspect: '结论没有指认任何节点。',
-  little: (share) => `仅比对了 ${share}。请用模糊匹配（-f）或层映射（-lm）重新构建，或手动匹配。`,
+  little: (share) => `仅比对了 ${share}。请用层映射（-lm）重新构建，或手动匹配。`,
   noError: '该图中没有有误差的调用。',
 };

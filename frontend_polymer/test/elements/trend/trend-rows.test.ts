@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
 
+import { texts } from '../../../src/i18n';
 import { labelOf, ordered, RowOrder } from '../../../src/elements/trend/trend-rows';
 import { TrendSchema } from '../../../src/generated/graph_pb';
 
@@ -28,14 +29,14 @@ describe('the rows of a trend', () => {
   });
 
   it('are called by their module and what they are there', () => {
-    const labels = [0, 2, 4].map((target) => labelOf(trend, target, false));
+    const labels = [0, 2, 4].map((target) => labelOf(trend, target, false, texts()));
     expect(labels).toEqual([
       { group: 'a', rest: 'weight weight' },
       { group: 'a', rest: 'activation' },
       { group: 'b', rest: 'forward Linear.0:output.0' },
     ]);
-    expect(labelOf(trend, 2, true).rest).toBe('activation');
-    expect(labelOf(trend, 0, true).rest).toBe('weight');
+    expect(labelOf(trend, 2, true, texts()).rest).toBe('activation');
+    expect(labelOf(trend, 0, true, texts()).rest).toBe('weight');
   });
 
   it('ask once for what is the same, and only the last question counts', async () => {

@@ -1,0 +1,82 @@
+"""What part each call plays: which are to blame, which carry an error on, which are clean."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.codes import CallRole
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.verdict.model.clue import Clue, Evidence
+
+Int = NDArray[np.int64]
+
+_OFF, _OF_NOISE = 2.0, 4.0  # rounding units, and times the noise, from which on a call carries
+_PASSES = 2  # what a module puts out is made by calls that stand behind it
+
+
+def roles(evidence: Evidence, found: list[Clue]) -> tuple[Int, Int]:
+    """By npu node its role, and the number of the suspect that it inherits from (-1)."""
+    runs, seen = evidence.runs, evidence.seen
+    table, size = runs.npu.table, len(runs.npu.tree)
+    put_out = runs.rows(Section.OUTPUT, Section.PARAMETERS_GRAD)
+    judged = np.flatnonzero(put_out & ~np.isnan(seen.size))
+    judged = judged[~evidence.does.free[table.node[judged]]]
+    role = np.full(size, int(CallRole.UNKNOWN))
+    role[table.node[judged]] = CallRole.CLEAN
+    unit = runs.coarse if runs.is_mixed else runs.fine
+    level = np.fmax(_OFF * unit[judged], _OF_NOISE * evidence.noise[table.node[judged]])
+    off = np.zeros(size, dtype=bool)
+    off[table.node[judged[seen.size[judged] > level]]] = True
+    source, begins = np.full(size, -1), dict[int, int]()
+    for number, one in enumerate(found):
+        at = int(table.node[one.row]) if one.row >= 0 else one.node if one.side == 0 else -1
+        if at >= 0:
+            begins.setdefault(at, number)
+        if one.side == 0:
+            role[one.node], source[one.node] = CallRole.SUSPECT, number
+    if begins:
+        _carry(evidence, off, begins, role, source)
+    return role, source
+
+
+def _carry(
+    evidence: Evidence, off: NDArray[np.bool_], begins: dict[int, int], role: Int, source: Int
+) -> None:
+    """Fill in who inherits from whom."""
+    before, ends = _before(evidence), evidence.runs.npu.tree.subtree_end
+    for _ in range(_PASSES):
+        for node in range(len(source)):
+            if source[node] >= 0 or not (off[node] or node in begins):
+                continue
+            known = [int(source[one]) for one in before.get(node, ()) if source[one] >= 0]
+            if node in begins:
+                known = [begins[node]]
+            if known:
+                source[node] = min(known)
+    # Where nobody recorded what it was made of: what begins in it, or last before it.
+    latest, places = -1, sorted(begins)
+    for node in range(len(source)):
+        latest = begins.get(node, latest)
+        if off[node] and source[node] < 0:
+            inside = bisect_right(places, node)
+            is_inside = inside < len(places) and places[inside] <= ends[node]
+            source[node] = begins[places[inside]] if is_inside else latest
+    carries = (source >= 0) & (role == CallRole.CLEAN)
+    role[carries] = CallRole.CARRIER
+
+
+def _before(evidence: Evidence) -> dict[int, list[int]]:
+    """By node those that its tensors come from, and the forward call that it goes back from."""
+    runs = evidence.runs
+    table, maker = runs.npu.table, runs.maker
+    rows = np.flatnonzero(table.is_tensor & (maker >= 0))
+    result: dict[int, list[int]] = {}
+    made = table.node[maker[rows]]
+    for node, one in zip(table.node[rows].tolist(), made.tolist(), strict=True):
+        result.setdefault(node, []).append(one)
+    for node in np.flatnonzero(runs.backward & (runs.npu.calls.twin >= 0)).tolist():
+        result.setdefault(node, []).append(int(runs.npu.calls.twin[node]))
+    return result
