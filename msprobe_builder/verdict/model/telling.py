@@ -11,11 +11,10 @@ from msprobe_builder.facts.words import THE_REFERENCE, THIS_RUN
 from msprobe_builder.operators import questions
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import Clue, Evidence
+from msprobe_builder.verdict.ruling.same_data import micro_step_of_same, told_of_group
 from msprobe_builder.verdict.ruling.wording import differing, shortened, size_of
 
 _SHOWN_ARGUMENTS = 3
-_SHOWN_CALLS = 6
-_SAME = 1e-6  # of statistics of the same data; the order of summation may differ
 
 
 def evidence_of(evidence: Evidence, clue: Clue) -> list[Fact]:
@@ -89,7 +88,7 @@ def _told_of_external(evidence: Evidence, clue: Clue, name: str, how: Fact) -> F
     """Of a tensor that no recorded call has made."""
     runs, calls, row = evidence.runs, evidence.runs.npu.calls, clue.row
     around = int(runs.npu.tree.parent[clue.node])
-    step = _micro_step_of_same(evidence, row)
+    step = micro_step_of_same(runs.npu.table, runs.bench, row, int(runs.other[row]))
     if step >= 0:
         return fact("external.of_micro_step", name=name, how=how, micro_step=step)
     if calls.direction[clue.node] == Direction.BACKWARD:
@@ -126,34 +125,6 @@ def _told_of_output(evidence: Evidence, clue: Clue, name: str, how: Fact) -> Fac
     return fact("inputs_agree", name=name, how=how)
 
 
-def _micro_step_of_same(evidence: Evidence, row: int) -> int:
-    """The only micro-step in which the same call of the reference is given the tensor, else -1."""
-    runs = evidence.runs
-    other = int(runs.other[row])
-    if other < 0:
-        return -1
-    debug, table, tree = runs.npu.table, runs.bench.table, runs.bench.tree
-    rows = np.flatnonzero(
-        (table.name_id == table.name_id[other])
-        & (table.section == table.section[other])
-        & (table.shape_id == debug.shape_id[row])
-        & (tree.micro_step[table.node] != tree.micro_step[table.node[other]])
-    )
-    if row in debug.md5:
-        rows = rows[[table.md5.get(one) == debug.md5[row] for one in rows.tolist()]]
-    else:
-        values, others = debug.statistics[:, row, None], table.statistics[:, rows]
-        same = np.isclose(values, others, _SAME, 0.0, equal_nan=True).all(axis=0)
-        rows = rows[same & np.isfinite(values).any()]
-    stem = tree.parsed[table.node[other]].stem
-    steps = {
-        int(tree.micro_step[node])
-        for node in table.node[rows].tolist()
-        if tree.parsed[node].stem == stem
-    }
-    return steps.pop() if len(steps) == 1 else -1
-
-
 def _told_of_group(evidence: Evidence, clue: Clue) -> list[Fact]:
     """Which calls are judged as one because only together they have a counterpart."""
     runs = evidence.runs
@@ -163,20 +134,7 @@ def _told_of_group(evidence: Evidence, clue: Clue) -> list[Fact]:
     group = next((one for one in known.values() if clue.node in one.npu), None)
     if group is None:
         return []
-    debug, reference = (
-        [name for name in (part.tree.names[node] for node in nodes) if name]
-        for part, nodes in ((runs.npu, group.npu), (runs.bench, group.bench))
-    )
-    if len(group.npu) > 1:
-        return [fact("group.judged_as_one", own=_listed(debug), theirs=_listed(reference))]
-    if len(reference) > 1:
-        return [fact("group.several_in_place", theirs=_listed(reference))]
-    return [fact("group.one_place", theirs=_listed(reference))]
-
-
-def _listed(names: list[str]) -> Fact | list[str]:
-    more = len(names) - _SHOWN_CALLS
-    return names if more <= 0 else fact("and_more", names=names[:_SHOWN_CALLS], more=more)
+    return told_of_group(group, runs.npu.tree.names, runs.bench.tree.names)
 
 
 def _difference(evidence: Evidence, row: int) -> Fact:

@@ -21,12 +21,12 @@ from msprobe_builder.verdict.explanations.shares_of_passes import shares_of_pass
 from msprobe_builder.verdict.findings import Cause, Finding
 from msprobe_builder.verdict.roles.unrecorded import unknown_inputs
 from msprobe_builder.verdict.ruling.conclusion import told_of_scale
+from msprobe_builder.verdict.ruling.same_data import micro_step_of_same, told_of_group
 from msprobe_builder.verdict.ruling.wording import differing, shortened, size_of
 
 Float = NDArray[np.float64]
 
 _SHOWN_ARGUMENTS = 3
-_SHOWN_CALLS = 6
 
 
 def evidence(
@@ -125,7 +125,9 @@ def _told_of_lacking(flow: Flow, finding: Finding) -> Fact:
 
 def _told_of_external(flow: Flow, finding: Finding, name: str, how: Fact) -> Fact:
     """Of a tensor that no recorded call has made."""
-    step = _micro_step_of_same(flow, finding.row)
+    step = micro_step_of_same(
+        flow.npu.table, flow.bench, finding.row, int(flow.bench_of[finding.row])
+    )
     if step >= 0:
         return fact("external.of_micro_step", name=name, how=how, micro_step=step)
     if flow.left_out.calls and not flow.discrete[finding.row]:
@@ -200,55 +202,12 @@ def _told_of_unrecorded(flow: Flow, node: int, name: str, how: Fact) -> Fact:
     return fact("unrecorded.behind", last=last, name=name, node=tree.names[node], how=how)
 
 
-_SAME = 1e-6  # of statistics of the same data; the order of summation may differ
-
-
-def _micro_step_of_same(flow: Flow, row: int) -> int:
-    """The only micro-step in which the same call of the reference is given the tensor, else -1."""
-    other = int(flow.bench_of[row])
-    if other < 0:
-        return -1
-    debug, table, tree = flow.npu.table, flow.bench.table, flow.bench.tree
-    rows = np.flatnonzero(
-        (table.name_id == table.name_id[other])
-        & (table.section == table.section[other])
-        & (table.shape_id == debug.shape_id[row])
-        & (tree.micro_step[table.node] != tree.micro_step[table.node[other]])
-    )
-    if row in debug.md5:
-        rows = rows[[table.md5.get(one) == debug.md5[row] for one in rows.tolist()]]
-    else:
-        values, others = debug.statistics[:, row, None], table.statistics[:, rows]
-        same = np.isclose(values, others, _SAME, 0.0, equal_nan=True).all(axis=0)
-        rows = rows[same & np.isfinite(values).any()]
-    stem = tree.parsed[table.node[other]].stem
-    steps = {
-        int(tree.micro_step[node])
-        for node in table.node[rows].tolist()
-        if tree.parsed[node].stem == stem
-    }
-    return steps.pop() if len(steps) == 1 else -1
-
-
 def _told_of_group(flow: Flow, finding: Finding) -> list[Fact]:
     """Which calls are judged as one because only together they have a counterpart."""
     group = flow.grouped.of(finding.node) if finding.side == 0 else None
     if group is None or finding.cause is not Cause.OUTPUT:
         return []
-    debug, reference = (
-        [name for name in (tree.names[node] for node in nodes) if name]
-        for tree, nodes in ((flow.npu.tree, group.npu), (flow.bench.tree, group.bench))
-    )
-    if len(group.npu) > 1:
-        return [fact("group.judged_as_one", own=_listed(debug), theirs=_listed(reference))]
-    if len(reference) > 1:
-        return [fact("group.several_in_place", theirs=_listed(reference))]
-    return [fact("group.one_place", theirs=_listed(reference))]
-
-
-def _listed(names: list[str]) -> Fact | list[str]:
-    more = len(names) - _SHOWN_CALLS
-    return names if more <= 0 else fact("and_more", names=names[:_SHOWN_CALLS], more=more)
+    return told_of_group(group, flow.npu.tree.names, flow.bench.tree.names)
 
 
 def _difference(flow: Flow, row: int) -> Fact:
