@@ -65,6 +65,9 @@ msprobe-build query FILE.vis.db SQL:
 msprobe-build schema FILE.vis.db:
   say what can be asked for
 
+msprobe-build join-chunks DIR -o DIR:
+  join the passes of a prompt that a server took in chunks into one
+
 msprobe-build page FILE.vis.db -o page.html:
   write the viewer with its data as one HTML file that opens from disk
 

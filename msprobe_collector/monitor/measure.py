@@ -24,9 +24,9 @@ from msprobe_collector.record.statistics import is_capturing, local_part
 # Elements of a piece: half a megabyte for each thread stays in its core's own cache, so that only
 # the first of the passes over it waits for memory.
 _PIECE = 1 << 17
-_FEW_THREADS = (
-    2  # up to which numpy's products, extremes and comparisons, on one, are faster than torch's
-)
+# Up to which numpy's products, extremes and comparisons, on one, are faster than torch's.
+_FEW_THREADS = 2
+_LEAST = 1e-30  # sum of squares, from which on none that counts is too small for its type
 _SOME = 8  # elements by which a tensor is known again
 
 
@@ -103,7 +103,10 @@ def _wide(piece: torch.Tensor) -> torch.Tensor:
 def _square(wide: torch.Tensor) -> float:
     if torch.get_num_threads() <= _FEW_THREADS:
         values = wide.numpy()  # whose product takes a third of the time of torch's norm
-        return float(np.dot(values, values))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = float(np.dot(values, values))
+        if _LEAST < found < math.inf:  # else single precision does not hold the squares
+            return found
     return float(torch.linalg.vector_norm(wide).item()) ** 2
 
 

@@ -49,7 +49,7 @@ def test_a_key_and_a_button_join_both_sides_and_the_link_keeps_it(
     assert wait_for_row(frame, CULPRIT)["selected"]
     assert {row["side"] for row in scene(frame)} == {NPU}
     heads = frame.locator("ga-sides .head")
-    expect(heads).to_have_text(["L2 norm of the output · Debug", "Reference"])
+    expect(heads).to_have_text(["L2 norm of the output · llama_…_scale", "llama_…istics"])
     page.wait_for_function("location.hash.includes('unified=1')")
     page.reload()
     frame = plugin_frame(page)

@@ -13,7 +13,6 @@ from msprobe_builder.facts.fact import Facts, fact
 from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.differences.arguments import differing_arguments
-from msprobe_builder.verdict.differences.histories import without_history
 from msprobe_builder.verdict.differences.loss_scale import without_loss_scale
 from msprobe_builder.verdict.model.certainty import probabilities, strength
 from msprobe_builder.verdict.model.choices import behind_choices
@@ -99,9 +98,6 @@ def _judged(result: PairResult) -> Judgement:
     )
     flags = result.comparisons.requires_grad_equal
     needing = result.comparisons.pairs.npu[flags == 0]
-    alone = without_history(runs.npu, runs.maker)
-    there = np.append(without_history(runs.bench, runs.bench_maker), False)
-    needing = needing[~(alone | there[runs.partner])[runs.npu.table.node[needing]]]
     if only_runs_forward(runs.npu) != only_runs_forward(runs.bench):
         needing = needing[:0]  # training against inference
     evidence = Evidence.of(runs, seen, does, expected, added, arguments, needing, result)

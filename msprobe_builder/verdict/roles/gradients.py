@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.part import Part
+from msprobe_builder.graph.calls import has_own_gradient
+from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.consumers import makers
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.differences.histories import is_cut_off, without_history
+from msprobe_builder.verdict.differences.histories import is_cut_off
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place
 
 Int = NDArray[np.int64]
@@ -19,11 +20,51 @@ Bool = NDArray[np.bool_]
 
 
 def kept_history(flow: Flow, rows: Int) -> Int:
-    """Those of the npu rows with a history of gradients to compare."""
-    again = without_history(flow.npu, flow.producer)
-    reference = np.append(without_history(flow.bench, flow.bench_producer), False)
+    """Those of the npu rows with a history of gradients to compare.
+
+    What either side computes again has none the first time, nor has what a function with a
+    derivative of its own calls.
+    """
+    again = _recomputed(flow.npu) | _inside_functions(flow.npu, flow.producer)
+    reference = _recomputed(flow.bench) | _inside_functions(flow.bench, flow.bench_producer)
+    reference = np.append(reference, False)
     nodes = flow.npu.table.node[rows]
     return np.asarray(rows[~(again[nodes] | reference[flow.partner[nodes]])])
+
+
+def _recomputed(part: Part) -> Bool:
+    """Nodes inside of modules that are computed again; all where nobody knows which these are."""
+    tree, calls = part.tree, part.calls
+    result = np.zeros(len(tree), dtype=bool)
+    again = np.flatnonzero(tree.is_recompute)
+    stems = np.unique(calls.stem[again[calls.is_module[again]]])
+    for node in np.flatnonzero(calls.is_module & np.isin(calls.stem, stems)).tolist():
+        result[node : int(tree.subtree_end[node]) + 1] = True
+    if not result[again].all():
+        result[:] = True
+    return result
+
+
+def _inside_functions(part: Part, producer: Int) -> Bool:
+    """Forward calls that functions with a derivative of their own make, and that need no gradient.
+
+    They stand beside the function, before it and behind what made all that it is given.
+    """
+    tree, calls, table = part.tree, part.calls, part.table
+    result = np.zeros(len(tree), dtype=bool)
+    is_output = table.is_tensor & (table.section == Section.OUTPUT)
+    learns = np.zeros(len(tree), dtype=bool)
+    learns[table.node[is_output & (table.requires_grad == 1)]] = True
+    own = calls.is_forward_call & (calls.of_stems(has_own_gradient) == 1) & learns
+    beside = calls.is_forward_call & calls.is_api & ~learns
+    for node in np.flatnonzero(own).tolist():
+        made = producer[inputs_of(table, node)]
+        made = table.node[made[made >= 0]]
+        one = node - 1
+        while len(made) and one > made.max() and beside[one]:
+            result[one] = tree.parent[one] == tree.parent[node]
+            one -= 1
+    return result
 
 
 def only_runs_forward(part: Part) -> bool:
