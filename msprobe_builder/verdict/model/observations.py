@@ -32,7 +32,6 @@ _BESIDE = 4.0
 _COUNTED = 1e-5  # of the hidden elements, what sums of a recorder cannot tell
 # Rounding is not quite without direction: a share of it moves mean and norm.
 _COMMON = 0.12
-_HARDLY = 0.03  # what elements vary by of their size
 # What a recorder's own sums lose: in float32, more of more elements.
 _SUMMED, _SUMMED_PER_ELEMENT = 2e-7, 2e-13
 _CLEARLY = 4.0
@@ -275,11 +274,7 @@ def surprise(seen: Observations, rows: Int, expected: Float, carried: Float | fl
     """
     e = np.fmax(expected, 1e-12)
     coarse = np.fmax(seen.resolution[rows], carried)
-    with np.errstate(all="ignore"):
-        varies = np.sqrt(np.fmax(0.0, 1 - (seen.mean[rows] / seen.rms[rows]) ** 2))
-    # Elements that are all alike are rounded alike.
-    common = np.where(varies < _HARDLY, 1.0, _COMMON)
-    spread = e * (common + 1 / np.sqrt(seen.elements[rows])) + coarse
+    spread = e * (_COMMON + 1 / np.sqrt(seen.elements[rows])) + coarse
     bars = np.stack([e + _SUMMED, e + _SUMMED, spread, spread + np.minimum(1.0, e * e) / 2])
     with np.errstate(invalid="ignore"):
         times = np.sort(np.nan_to_num(seen.moved[:, rows] / bars, nan=0.0), axis=0)
