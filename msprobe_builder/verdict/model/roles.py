@@ -46,10 +46,13 @@ def _carry(
     evidence: Evidence, off: NDArray[np.bool_], begins: dict[int, int], role: Int, source: Int
 ) -> None:
     """Fill in who inherits from whom."""
-    before, ends = _before(evidence), evidence.runs.npu.tree.subtree_end
+    asked = off.copy()
+    asked[list(begins)] = True
+    nodes = np.flatnonzero(asked).tolist()
+    before, ends = _before(evidence, asked), evidence.runs.npu.tree.subtree_end
     for _ in range(_PASSES):
-        for node in range(len(source)):
-            if source[node] >= 0 or not (off[node] or node in begins):
+        for node in nodes:
+            if source[node] >= 0:
                 continue
             known = [int(source[one]) for one in before.get(node, ()) if source[one] >= 0]
             if node in begins:
@@ -58,7 +61,7 @@ def _carry(
                 source[node] = min(known)
     # Where nobody recorded what it was made of: what begins in it, or last before it.
     latest, places = -1, sorted(begins)
-    for node in range(len(source)):
+    for node in nodes:
         latest = begins.get(node, latest)
         if off[node] and source[node] < 0:
             inside = bisect_right(places, node)
@@ -68,15 +71,15 @@ def _carry(
     role[carries] = CallRole.CARRIER
 
 
-def _before(evidence: Evidence) -> dict[int, list[int]]:
-    """By node those that its tensors come from, and the forward call that it goes back from."""
+def _before(evidence: Evidence, asked: NDArray[np.bool_]) -> dict[int, list[int]]:
+    """By ``asked`` node those that its tensors come from, and the forward call of a gradient."""
     runs = evidence.runs
     table, maker = runs.npu.table, runs.maker
-    rows = np.flatnonzero(table.is_tensor & (maker >= 0))
+    rows = np.flatnonzero(table.is_tensor & (maker >= 0) & asked[table.node])
     result: dict[int, list[int]] = {}
     made = table.node[maker[rows]]
     for node, one in zip(table.node[rows].tolist(), made.tolist(), strict=True):
         result.setdefault(node, []).append(one)
-    for node in np.flatnonzero(runs.backward & (runs.npu.calls.twin >= 0)).tolist():
+    for node in np.flatnonzero(asked & runs.backward & (runs.npu.calls.twin >= 0)).tolist():
         result.setdefault(node, []).append(int(runs.npu.calls.twin[node]))
     return result
