@@ -80,3 +80,26 @@ def test_mindspore_against_pytorch(pairs: Path) -> None:
     found = partners(rank(pairs / "ms_mf_mix_stat"), rank(pairs / "pt_llama_mix_stat"))
     assert len([name for name in right if name not in found]) <= 0
     assert not [name for name, other in right.items() if found.get(name, other) != other]
+
+
+@pytest.mark.parametrize("name", ["own_llama", "gpt2", "mixtral", "megatron"])
+def test_candidates_of_a_backward_call_are_those_of_its_forward_call(
+    pairs: Path, name: str
+) -> None:
+    npu, bench = (
+        without_statistics(recording(rank(pairs / name / side))) for side in ("npu", "bench")
+    )
+    found: dict[tuple[bool, str], set[str]] = {}
+    for kind, *said_of in said(npu.source(), bench.source()):
+        if kind == "likely":
+            is_bench, node, candidate = said_of[:3]
+            found.setdefault((bool(is_bench), str(node)), set()).add(str(candidate))
+    names = bench.data, npu.data
+    known = 0
+    for (is_bench, node), candidates in found.items():
+        behind = node.replace(".forward", ".backward")
+        wanted = {one.replace(".forward", ".backward") for one in candidates} & set(names[is_bench])
+        if behind != node and behind in names[not is_bench] and wanted:
+            known += 1
+            assert found.get((is_bench, behind), set()) == wanted
+    assert known > 10
