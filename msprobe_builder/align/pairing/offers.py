@@ -111,6 +111,8 @@ def _free_around(side: Traits, partner: Int, node: int) -> list[int]:
 
 def _by_forward(pairs: Pairs) -> None:
     """Free backward calls: those of the candidates of their forward calls, as likely."""
+    if not any(pairs.open):
+        return
     forward = forward_of(pairs.npu), forward_of(pairs.bench)
     backward = [
         {int(of[node]): node for node in np.flatnonzero(of >= 0).tolist()} for of in forward
