@@ -71,7 +71,7 @@ def judge(folder: Path, npu: Recording, bench: Recording, most: Sequence[int]) -
 )
 def test_pair_of_two_libraries(pairs: Path, kind: str, name: str) -> None:
     """The same of models by other authors, whose truth is known by all elements in float64."""
-    folder, change = pairs / name, KINDS.get(kind, lambda dump: dump)
+    folder, change = pairs / name, KINDS.get(kind, KINDS["pairs"])
     side = "npu" if kind in KINDS else "npu_other_weights"
     npu, bench = (change(recording(rank(folder / one))) for one in (side, "bench"))
     judge(folder, npu, bench, misses(kind).get(name, (0, 0)))

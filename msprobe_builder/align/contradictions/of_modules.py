@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.contradictions.passes import passes_in_another_order
-from msprobe_builder.align.evidence.scores import MORE
+from msprobe_builder.align.evidence.scores import MORE, levels
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.dump.names import Kind
@@ -110,7 +110,6 @@ def _places(side: Traits, stem: Int) -> tuple[Int, Int]:
 
 
 def _drop_with_content(pairs: Pairs, node: int, *, for_good: bool = True) -> None:
-    """Leave open a pair and what it pairs inside, but for what equal weights show by themselves."""
     other = int(pairs.partner[node])
     if not pairs.take_back(node, for_good=for_good):
         return
@@ -119,7 +118,17 @@ def _drop_with_content(pairs: Pairs, node: int, *, for_good: bool = True) -> Non
     inside = np.arange(node + 1, end + 1)
     partner = pairs.partner[inside]
     held = inside[(partner > other) & (partner <= other_end)]
-    twin = pairs.known.twin[held]
-    shown = (twin >= 0) & (twin == pairs.known.other_twin[pairs.partner[held]])
-    for one in held[~shown].tolist():
+    for one in held[~_known_by_themselves(pairs, held)].tolist():
         pairs.take_back(one, for_good=for_good)
+
+
+def _known_by_themselves(pairs: Pairs, nodes: Int) -> Bool:
+    """Pairs that equal weights, or equal statistics of what goes in and out, show alone."""
+    npu, bench, known, other = pairs.npu, pairs.bench, pairs.known, pairs.partner[nodes]
+    twin = known.twin[nodes]
+    shown = (twin >= 0) & (twin == known.other_twin[other])
+    if not known.trust.equal:
+        return np.asarray(shown)
+    same = levels(npu.inputs, bench.inputs, nodes, other) == 2
+    same &= levels(npu.outputs, bench.outputs, nodes, other) == 2
+    return np.asarray(shown | same)
