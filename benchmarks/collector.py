@@ -172,8 +172,8 @@ def measure(net: str, tool: str, names: Sequence[str], turns: int) -> dict[str, 
         taken[name].append(time.process_time() - begin)
 
     with tempfile.TemporaryDirectory() as top:
-        for name in names:
-            way, folder = WAYS[name], Path(top, name)
+        for number, name in enumerate(names):
+            way, folder = WAYS[name], Path(top, str(number))
             folder.mkdir()
             # All keys that the reference asks for.
             section = {"list": [], "scope": [], "data_mode": ["all"], **way.section}
@@ -191,10 +191,11 @@ def measure(net: str, tool: str, names: Sequence[str], turns: int) -> dict[str, 
         debugger: Any = None
         for _ in range(turns):
             timed("plain", step)
-            for name in names:
+            for number, name in enumerate(names):
                 # A process has one debugger. That of the reference cannot be put in place of.
                 if debugger is None or tool == "ours":
-                    debugger = PrecisionDebugger(config_path=str(Path(top, name, "config.json")))
+                    config_path = str(Path(top, str(number), "config.json"))
+                    debugger = PrecisionDebugger(config_path=config_path)
                     recorded(debugger)  # what is made once is made now
                 timed(name, lambda debugger=debugger: recorded(debugger))  # type: ignore[misc]
                 if tool == "ours":
