@@ -24,11 +24,13 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from result_tables import write_tables
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAIR = ("llama_statistics_wrong_attention_scale", "llama_statistics")
@@ -222,23 +224,26 @@ def measured(all_programs: list[Program], count: int) -> dict[str, list[Cost]]:
     return costs
 
 
-def report(title: str, costs: dict[str, list[Cost]]) -> None:
-    """Print one table; ratios are medians of the ratios of each turn."""
-    references = [name for name in costs if name[0].isdigit()]
-    heads = "".join(f" {version} / CPU |" for version in references)
-    print(f"\n{title}\n")
-    print(f"| | CPU s | min–max | wall s | memory MB | file MB | CPU / floor |{heads}")
-    print(f"|---|--:|--:|--:|--:|--:|--:|{'--:|' * len(references)}")
+def heads(references: Sequence[str]) -> list[str]:
+    """The first lines of the table."""
+    columns = "".join(f" {version} / CPU |" for version in references)
+    return [
+        f"| pairs | | CPU s | min–max | wall s | memory MB | file MB | CPU / floor |{columns}",
+        f"|--:|---|--:|--:|--:|--:|--:|--:|{'--:|' * len(references)}",
+    ]
+
+
+def lines_of(pairs: str, costs: dict[str, list[Cost]], references: Sequence[str]) -> Iterator[str]:
+    """One line for each program; ratios are medians of the ratios of each turn."""
     for name, runs in costs.items():
         cpu = [run.cpu for run in runs]
         ratios = [run.cpu / floor.cpu for run, floor in zip(runs, costs["floor"], strict=False)]
         times = "".join(f" {costs[other][0].cpu / median(cpu):.1f} |" for other in references)
-        print(
-            f"| {name} | {median(cpu):.2f} | {min(cpu):.2f}–{max(cpu):.2f} "
+        yield (
+            f"| {pairs} | {name} | {median(cpu):.2f} | {min(cpu):.2f}–{max(cpu):.2f} "
             f"| {median(run.wall for run in runs):.2f} "
             f"| {median(run.memory for run in runs) / 1e6:,.0f} "
-            f"| {runs[-1].file / 1e6:.1f} | {median(ratios):.2f} |{times}",
-            flush=True,
+            f"| {runs[-1].file / 1e6:.1f} | {median(ratios):.2f} |{times}"
         )
 
 
@@ -257,14 +262,17 @@ def copied(folder: Path, nodes: int, ranks: int) -> tuple[int, tuple[Path, Path]
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print, and with ``--write`` put the table among the results."""
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--nodes", type=int, nargs="*", default=[22_000, 64_000, 213_000])
     arguments.add_argument("--ranks", type=int, default=8, help="0 leaves the ranks out")
     arguments.add_argument("--runs", type=int, default=3, help="of each program, in turn")
     arguments.add_argument("--reference", action="append", default=[], metavar="VERSION=PYTHON")
+    arguments.add_argument("--write", action="store_true", help="into results/performance.md")
     options = arguments.parse_args()
     references = dict(one.split("=", 1) for one in options.reference)
+    table = heads(list(references))
+    print("\n".join(table))
     sizes = [(nodes, 1) for nodes in options.nodes]
     if options.ranks:
         sizes += [(700, options.ranks), (22_000, options.ranks)]
@@ -277,13 +285,13 @@ def main() -> None:
             made, sides, floor = copied(folder, nodes, ranks)
             workers = 1 if ranks > 1 else 0
             found = programs(sides[0].parent, *sides, floor, references, workers)
-            title = (
-                f"{made:,} pairs of calls on each of {ranks} ranks"
-                if ranks > 1
-                else (f"{made:,} pairs of calls, one rank")
-            )
-            report(title, measured(list(found), max(1, options.runs)))
+            pairs = f"{made:,}" if ranks == 1 else f"{ranks} × {made:,}"
+            costs = measured(list(found), max(1, options.runs))
+            table += lines_of(pairs, costs, list(references))
+            print("\n".join(table[-len(costs) :]), flush=True)
             shutil.rmtree(sides[0].parent)
+    if options.write:
+        write_tables("performance.md", "Comparing", [table])
 
 
 if __name__ == "__main__":

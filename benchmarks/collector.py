@@ -228,12 +228,13 @@ def shown(ratios: Sequence[float]) -> str:
 
 
 def main() -> None:
-    """Measure and print one table."""
+    """Measure and print one table, and with ``--write`` put it among the results."""
     parser = argparse.ArgumentParser(description="Measure what recording costs.")
     parser.add_argument("--reference", action="append", default=[], metavar="VERSION=PYTHON")
     parser.add_argument("--nets", nargs="*", default=list(NETS))
     parser.add_argument("--ways", nargs="*", default=list(WAYS))
     parser.add_argument("--turns", type=int, default=15, help="the reference takes a third of it")
+    parser.add_argument("--write", action="store_true", help="into results/performance.md")
     parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
@@ -242,8 +243,11 @@ def main() -> None:
         return
     references = dict(one.split("=", 1) for one in options.reference)
     heads = "".join(f" {version} | added, of what it adds |" for version in references)
-    print(f"| network | way | plain ms | recorded / plain |{heads}")
-    print(f"|---|---|--:|--:|{'--:|--:|' * len(references)}")
+    table = [
+        f"| network | way | plain ms | recorded / plain |{heads}",
+        f"|---|---|--:|--:|{'--:|--:|' * len(references)}",
+    ]
+    print("\n".join(table))
     for net in options.nets:
         ours = measured(sys.executable, net, "ours", options.ways, options.turns)
         shared = [name for name in options.ways if not WAYS[name].is_ours]
@@ -262,7 +266,12 @@ def main() -> None:
                     continue
                 share = (statistics.median(beside) - 1) / (statistics.median(ours[name]) - 1)
                 cells += [shown(beside) if name in found else "", f"1/{share:.1f}"]
-            print(f"| {' | '.join(cells)} |", flush=True)
+            table.append(f"| {' | '.join(cells)} |")
+            print(table[-1], flush=True)
+    if options.write:
+        from result_tables import write_tables
+
+        write_tables("performance.md", "Recording", [table])
 
 
 if __name__ == "__main__":

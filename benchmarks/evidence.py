@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import median
 
 from build import REPOSITORY, Cost, measure
+from result_tables import write_tables
 
 KINDS = {
     "neither": (),
@@ -102,18 +103,22 @@ def built(pair: Path, kind: str) -> tuple[Cost, float]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print, and with ``--write`` put the table among the results."""
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--nodes", type=int, nargs="*", default=[22_000, 64_000, 213_000])
     arguments.add_argument("--runs", type=int, default=3)
+    arguments.add_argument("--write", action="store_true", help="into results/performance.md")
     arguments.add_argument("--record", nargs=3, help=argparse.SUPPRESS)
     options = arguments.parse_args()
     if options.record:
         folder, calls, side = options.record
         record(Path(folder), int(calls), side == "wrong")
         return
-    print("| calls | files | CPU s | of neither | memory MB | file MB | verdict |")
-    print("|--:|---|--:|--:|--:|--:|--:|")
+    table = [
+        "| pairs | files | CPU s | of neither | memory MB | file MB | verdict |",
+        "|--:|---|--:|--:|--:|--:|--:|",
+    ]
+    print("\n".join(table))
     for nodes in options.nodes:
         with tempfile.TemporaryDirectory(prefix="evidence_") as name:
             pair = Path(name)
@@ -136,12 +141,14 @@ def main() -> None:
                 pairs = zip(costs, found["neither"], strict=True)
                 ratio = median(one.cpu / other.cpu for (one, _), (other, _) in pairs)
                 share = median(verdict / cost.cpu for cost, verdict in costs)
-                print(
+                table.append(
                     f"| {calls:,} | {kind} | {median(one.cpu for one, _ in costs):.2f} "
                     f"| {ratio:.2f} | {median(one.memory for one, _ in costs) / 1e6:,.0f} "
-                    f"| {costs[-1][0].file / 1e6:.1f} | {share:.0%} |",
-                    flush=True,
+                    f"| {costs[-1][0].file / 1e6:.1f} | {share:.0%} |"
                 )
+                print(table[-1], flush=True)
+    if options.write:
+        write_tables("performance.md", "Sketches, flow and verdict", [table])
 
 
 if __name__ == "__main__":
