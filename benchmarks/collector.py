@@ -15,6 +15,7 @@ in ours, and is compared by its own ratios.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import statistics
 import subprocess
@@ -122,7 +123,8 @@ def resnet(widths: Sequence[int], depth: int, size: int) -> tuple[Any, Any]:
             inner = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
             return self.relu(inner + self.shortcut(x))
 
-    given, layers = widths[0], [nn.Conv2d(3, widths[0], 3, 1, 1, bias=False)]
+    given = widths[0]
+    layers: list[nn.Module] = [nn.Conv2d(3, given, 3, 1, 1, bias=False)]
     for width in widths:
         for _ in range(depth):
             layers.append(Block(given, width))
@@ -156,15 +158,11 @@ def measure(net: str, tool: str, names: Sequence[str], turns: int) -> dict[str, 
         optimizer.step()
         optimizer.zero_grad()
 
-    if tool == "ours":
-        sys.path.insert(0, str(REPOSITORY))
-        from msprobe_collector import PrecisionDebugger
-    else:
-        from msprobe.pytorch import (  # type: ignore[import-not-found, unused-ignore]
-            PrecisionDebugger,
-        )
+    sys.path.insert(0, str(REPOSITORY))
+    package = "msprobe_collector" if tool == "ours" else "msprobe.pytorch"
+    make_debugger = importlib.import_module(package).PrecisionDebugger
     logging.disable(logging.WARNING)
-    taken: dict[str, list[float]] = {"plain": []} | {name: [] for name in names}
+    taken: dict[str, list[float]] = {name: [] for name in ("plain", *names)}
 
     def timed(name: str, run: Callable[[], None]) -> None:
         begin = time.process_time()
@@ -177,8 +175,14 @@ def measure(net: str, tool: str, names: Sequence[str], turns: int) -> dict[str, 
             folder.mkdir()
             # All keys that the reference asks for.
             section = {"list": [], "scope": [], "data_mode": ["all"], **way.section}
-            config = {"task": way.task, "level": way.level, "dump_path": str(folder / "dump")}
-            config |= {"rank": [], "step": [], way.task: section}
+            config = {
+                "task": way.task,
+                "level": way.level,
+                "dump_path": str(folder / "dump"),
+                "rank": [],
+                "step": [],
+                way.task: section,
+            }
             (folder / "config.json").write_text(json.dumps(config))
 
         def recorded(debugger: Any) -> None:
@@ -195,7 +199,7 @@ def measure(net: str, tool: str, names: Sequence[str], turns: int) -> dict[str, 
                 # A process has one debugger. That of the reference cannot be put in place of.
                 if debugger is None or tool == "ours":
                     config_path = str(Path(top, str(number), "config.json"))
-                    debugger = PrecisionDebugger(config_path=config_path)
+                    debugger = make_debugger(config_path=config_path)
                     recorded(debugger)  # what is made once is made now
                 timed(name, lambda debugger=debugger: recorded(debugger))  # type: ignore[misc]
                 if tool == "ours":

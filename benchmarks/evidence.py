@@ -20,6 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from build import REPOSITORY, Cost, measure
 from result_tables import write_tables
@@ -76,7 +77,7 @@ def record(folder: Path, calls: int, is_wrong: bool) -> None:
     model = models.Decoder().eval()
     data = torch.randint(0, models.VOCABULARY, (64, 2, models.TOKENS))
     if is_wrong:
-        norm = model.layers[1].post_norm
+        norm: Any = model.get_submodule("layers.1.post_norm")
         norm.forward = types.MethodType(wrong_norm, norm)
     config = {"task": "statistics", "level": "mix", "dump_path": str(folder / "dump")}
     section = {"summary_mode": "sketch", "flow": True}
