@@ -13,7 +13,6 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
-from msprobe_collector.compiled.inside import look_inside
 from tests.cases import tried_first
 from tests.collector.models import Decoder, tokens
 from tests.collector.processes import run_in_two
@@ -29,9 +28,8 @@ def replicated() -> tuple[nn.Module, torch.Tensor]:
 
 
 def compiled() -> tuple[nn.Module, torch.Tensor]:
-    """Each layer by itself, with its calls seen from inside."""
+    """Each layer by itself: one call of a compiled function, between calls that are not."""
     torch._dynamo.reset()
-    look_inside()
     torch.manual_seed(11)
     model = Decoder()
     for layer in model.layers:
@@ -53,7 +51,7 @@ def test_makers_on_each_rank_put_out_that_very_tensor(build: str, tmp_path: Path
 
 
 @needs_torch(2, 6, to="name the modules of compiled calls")
-def test_makers_in_compiled_parts_put_out_that_very_tensor(
+def test_makers_around_compiled_parts_put_out_that_very_tensor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check_identity(compiled, "accumulation", tmp_path, monkeypatch)
