@@ -152,6 +152,9 @@ def looked_behind(evidence: Evidence, clue: Clue) -> Clue:
     runs = evidence.runs
     if clue.error >= WORST:
         return replace(clue, node=_origin(runs, clue.node))
+    ahead = int(runs.npu.calls.twin[clue.node]) if runs.backward[clue.node] else -1
+    if ahead >= 0 and (runs.partner[ahead] < 0 or runs.other_operator[ahead]):
+        return replace(clue, node=ahead)  # another call gives back another gradient
     if runs.partner[clue.node] < 0 or runs.other_operator[clue.node]:
         return replace(clue, node=_first_of_alike(runs, clue.node))
     unmatched = _given_by_unmatched(evidence, clue.node)
