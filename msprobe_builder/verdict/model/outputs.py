@@ -165,6 +165,19 @@ def looked_behind(evidence: Evidence, clue: Clue) -> Clue:
     return clue if by is None else replace(clue, side=by[0], node=by[1], cause=Cause.ORDER)
 
 
+def first_alone(runs: Runs, clue: Clue) -> Clue:
+    """A call of one side alone, as the first of those of its operator in its module.
+
+    What the first of them does may not show, such as adding to zeros.
+    """
+    part, partner = ((runs.npu, runs.partner), (runs.bench, runs.bench_partner))[clue.side]
+    parent, kind = part.tree.parent, operations(part.calls)
+    alike = (parent == parent[clue.node]) & (kind == kind[clue.node]) & (partner < 0)
+    first = int(np.argmax(alike & part.calls.is_forward_call))
+    is_call = part.calls.is_forward_call[clue.node] and partner[clue.node] < 0
+    return replace(clue, node=first) if is_call else clue
+
+
 def _are_of_one_batch(runs: Runs) -> bool:
     """Whether passes have the same sizes: of several micro-steps each is given a share."""
     return runs.npu.tree.micro_steps == runs.bench.tree.micro_steps
