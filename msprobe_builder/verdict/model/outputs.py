@@ -175,7 +175,27 @@ def first_alone(runs: Runs, clue: Clue) -> Clue:
     alike = (parent == parent[clue.node]) & (kind == kind[clue.node]) & (partner < 0)
     first = int(np.argmax(alike & part.calls.is_forward_call))
     is_call = part.calls.is_forward_call[clue.node] and partner[clue.node] < 0
-    return replace(clue, node=first) if is_call else clue
+    return replace(clue, node=_before_unknown(runs, clue.side, first)) if is_call else clue
+
+
+def _before_unknown(runs: Runs, side: int, node: int) -> int:
+    """The first call of those behind one another that put out what has no counterpart.
+
+    Only behind the last of them are both sides compared again.
+    """
+    part, maker, other = (
+        (runs.npu, runs.origin, runs.other),
+        (runs.bench, runs.bench_origin, runs.bench_row),
+    )[side]
+    for _ in range(_ALIKE_CALLS):
+        made = maker[inputs_of(part.table, node)]
+        made = made[made >= 0]
+        before = part.table.node[made[other[made] < 0]]
+        before = before[part.calls.is_forward_call[before] & (before < node)]
+        if not len(before):
+            break
+        node = int(before.min())
+    return node
 
 
 def _are_of_one_batch(runs: Runs) -> bool:
