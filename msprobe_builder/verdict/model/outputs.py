@@ -78,7 +78,9 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
             plain = any(not (one.is_slight or (one.is_count and not tells)) for one in several)
             strength = max(_ARGUMENT_SHOWS * strength, _ARGUMENT if plain else 0.0)
             cause = Cause.ARGUMENT
-        yield Clue(strength, 0, at, cause, row, float(seen.size[row]), float(told[place]))
+        # Whole numbers that differ are seen, whatever was expected of them.
+        usual = 0.0 if discrete[place] else float(told[place])
+        yield Clue(strength, 0, at, cause, row, float(seen.size[row]), usual)
     for at, several in evidence.arguments.items() if _are_of_one_batch(runs) else ():
         # What comes out has another size than there, so that nothing is compared.
         is_told = bool(evidence.does.counts[at]) and _same_shapes(runs, at)
