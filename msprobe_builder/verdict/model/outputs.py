@@ -72,7 +72,8 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
             yield Clue(_CAST, 0, at, Cause.OUTPUT, row, float(seen.size[row]), float(told[place]))
             continue
         cause, strength = Cause.OUTPUT, float(score[place])
-        if named[place]:
+        # Of other sizes, and with the same result: another formula.
+        if named[place] and (score[place] > 1 or _same_shapes(runs, at)):
             several = evidence.arguments[at]
             tells = bool(evidence.does.counts[at]) and _same_shapes(runs, at)
             plain = any(not (one.is_slight or (one.is_count and not tells)) for one in several)
