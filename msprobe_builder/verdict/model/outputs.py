@@ -184,7 +184,8 @@ def first_alone(runs: Runs, clue: Clue) -> Clue:
 def _before_unknown(runs: Runs, side: int, node: int) -> int:
     """The first call of those behind one another that put out what has no counterpart.
 
-    Only behind the last of them are both sides compared again.
+    Only behind the last of them are both sides compared again. What comes from another module is
+    told there, if it is off.
     """
     part, maker, other = (
         (runs.npu, runs.origin, runs.other),
@@ -195,6 +196,7 @@ def _before_unknown(runs: Runs, side: int, node: int) -> int:
         made = made[made >= 0]
         before = part.table.node[made[other[made] < 0]]
         before = before[part.calls.is_forward_call[before] & (before < node)]
+        before = before[part.tree.parent[before] == part.tree.parent[node]]
         if not len(before):
             break
         node = int(before.min())
