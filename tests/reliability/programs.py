@@ -150,7 +150,7 @@ def _settings(folder: Path) -> None:
 
 def _followed(folder: Path) -> None:
     """As msprobe-run records a training that knows nothing of it."""
-    follower = record_training(folder / "dump", step=range(3))
+    follower = record_training(folder / "dump", step=[0, 1, 2])
     model, optimizer = _model()
     for _ in _steps(model, optimizer):
         pass
@@ -161,7 +161,7 @@ def _traced(folder: Path) -> None:
     """The same, one line for each step."""
 
     def make() -> PrecisionDebugger:
-        raise AssertionError("no call is recorded")
+        return PrecisionDebugger(dump_path=folder / "dump", step=[0, 1, 2])
 
     follower = Follower(make, Settings(trace=True), None, partial(Trace, folder / "dump"))
     follower.install()
