@@ -56,6 +56,7 @@ svg.small { width: 5rem; height: 5rem; display: block; }
   th, td { overflow-wrap: anywhere; min-width: 7em; } td.number { min-width: 0; }
   details .wide table { font-size: 6.5pt; } details th, details td { padding: .1rem .2rem; }
   details[open] { page: broad; } details[open] details { page: auto; }
-  details table.dense { font-size: 6pt; } .dense th, .dense td { min-width: 5.4em; } .dense td.number { min-width: 0; }
+  details table.dense { font-size: 6pt; }
+  .dense th, .dense td { min-width: 5.4em; } .dense td.number { min-width: 0; }
 }
 """
