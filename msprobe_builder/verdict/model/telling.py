@@ -40,7 +40,7 @@ def _story(evidence: Evidence, clue: Clue) -> list[Fact]:
     name = runs.texts.values[table.name_id[row]] if row >= 0 else ""
     node = runs.npu.tree.names[table.node[row]] if row >= 0 else ""
     how = _difference(evidence, row)
-    is_back = runs.npu.calls.direction[clue.node] == Direction.BACKWARD and clue.side == 0
+    is_back = clue.side == 0 and runs.npu.calls.direction[clue.node] == Direction.BACKWARD
     if cause in (Cause.MISSING, Cause.EXTRA) and row < 0:
         return [_told_of_lacking(evidence, clue)]
     if cause is Cause.MISSING:
