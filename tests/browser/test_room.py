@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.browser.viewer import canvas, open_page, open_viewer, wait_for_details, wait_for_row
 from tests.conftest import BuildDatabase, StartTensorBoard
@@ -147,7 +147,7 @@ def test_the_legend_is_one_line_also_where_everything_in_it_occurs(
 ) -> None:
     runs = ("llama_statistics_wrong_attention_scale", "llama_statistics")
     database = build_database(*(dumps / name / "step0" / "rank" for name in runs), "-oc")
-    size = {"width": 1280, "height": 720}
+    size = ViewportSize(width=1280, height=720)
     with closing(browser.new_context(viewport=size, locale=locale)) as window:
         frame = open_viewer(window.new_page(), tensorboard_server(database.parent))
         wait_for_details(frame, CULPRIT)
