@@ -141,9 +141,19 @@ test-browser: build $(VENV)/.dev ## the tests in Chromium
 test-frontend: modules ## the front end's own tests, without a browser
 	$(NPM) test
 
+# Versions of the reference, each in an environment of its own; none where this is empty.
+REFERENCES ?= 8.3.3 26.2.0
+BESIDE = $(foreach version,$(REFERENCES),--reference $(version)=.cache/msprobe-$(version)/bin/python)
 .PHONY: bench
-bench: build ## what a comparison costs, against the least that is possible (REFERENCE=python with msprobe; minutes)
-	$(PY) benchmarks/build.py $(if $(REFERENCE),--reference $(REFERENCE))
+bench: build $(VENV)/.dev $(REFERENCES:%=.cache/msprobe-%/.installed) ## what comparing and recording cost beside the floor and both references (hours; REFERENCES= none)
+	$(PY) benchmarks/build.py --write $(BESIDE)
+	$(PY) benchmarks/evidence.py --write
+	$(PY) benchmarks/collector.py --write $(BESIDE)
+
+.cache/msprobe-%/.installed:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install -q torch==2.13.0 mindstudio-probe==$*
+	@touch $@
 
 MUTANTS = PYTHONPATH=scripts $(PY) -m mutants --seed $(or $(SEED),1) --sample $(or $(SAMPLE),40) --jobs $(or $(JOBS),1)
 .PHONY: mutants mutants-frontend

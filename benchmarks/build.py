@@ -1,7 +1,7 @@
 """What a comparison costs: CPU time, memory and file size against the least that is possible.
 
     python benchmarks/build.py [--nodes 22000 64000 213000] [--ranks 8] [--runs 3]
-                               [--reference PYTHON]
+                               [--reference 26.2.0=PYTHON …]
 
 The inputs are a real pair of dumps, repeated: each copy has other call numbers and statistics, as
 later micro-steps would. Every measurement runs in a process of its own and includes its start-up.
@@ -9,8 +9,8 @@ All programs run in turn, as often as ``--runs`` says; shown are medians and, of
 extremes.
 
 The floor is a program that parses each file of both dumps once and inserts one row per call and
-one per tensor into SQLite, without order, hierarchy or comparison. ``--reference`` names a Python
-that has the reference tool (msprobe 8.x) installed; it runs once, as it takes so long.
+one per tensor into SQLite, without order, hierarchy or comparison. ``--reference`` names a version
+of the reference tool and a Python that has it installed; it runs once, as it takes so long.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from result_tables import write_tables
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAIR = ("llama_statistics_wrong_attention_scale", "llama_statistics")
@@ -71,6 +73,7 @@ for directory in sys.argv[2:]:
 out.commit()
 """
 
+_REFERENCE = "from msprobe.msprobe import main; main()"
 _FORBIDDEN = """
 import sys
 from msprobe_builder.command.main import main
@@ -177,7 +180,12 @@ Program = tuple[str, list[str], Path]  # name, command, the file it makes or the
 
 
 def programs(
-    folder: Path, npu: Path, bench: Path, floor: list[Path], reference: str | None, workers: int = 0
+    folder: Path,
+    npu: Path,
+    bench: Path,
+    floor: list[Path],
+    references: dict[str, str],
+    workers: int = 0,
 ) -> Iterator[Program]:
     """Every tool on one pair; with ``workers`` ours also in one process alone."""
     config = folder / "compare.json"
@@ -191,19 +199,21 @@ def programs(
     if workers:
         alone = folder / "alone"
         yield "one worker", [*command, "-o", str(alone), "--workers", "1"], alone
-    if reference is not None:
-        theirs = folder / "reference"
-        start = "from msprobe.msprobe import main; main()"
-        options = ["-f", "pytorch", "graph", "-i", str(config), "-o", str(theirs)]
-        yield "reference", [reference, "-c", start, *options], theirs
+    for version, python in references.items():
+        theirs = folder / version.replace(".", "_")
+        if version.startswith("8."):
+            options = ["-f", "pytorch", "graph", "-i", str(config), "-o", str(theirs)]
+        else:
+            options = ["graph_visualize", "-tp", str(npu), "-gp", str(bench), "-o", str(theirs)]
+        yield version, [python, "-c", _REFERENCE, *options], theirs
 
 
 def measured(all_programs: list[Program], count: int) -> dict[str, list[Cost]]:
-    """All in turn; the reference once."""
+    """All in turn; the references once."""
     costs: dict[str, list[Cost]] = {}
     for turn in range(count):
         for name, command, output in all_programs:
-            if name == "reference" and turn:
+            if name[0].isdigit() and turn:
                 continue
             if output.suffix:
                 output.unlink(missing_ok=True)
@@ -214,24 +224,26 @@ def measured(all_programs: list[Program], count: int) -> dict[str, list[Cost]]:
     return costs
 
 
-def report(title: str, costs: dict[str, list[Cost]]) -> None:
-    """Print one table; the last columns are the median of the ratios of each turn."""
-    print(f"\n{title}")
-    print(
-        f"  {'':14}{'CPU s':>8}{'min–max':>14}{'wall s':>8}{'memory MB':>11}{'file MB':>9}"
-        f"{'CPU / floor':>13}{'reference / CPU':>17}"
-    )
+def heads(references: Sequence[str]) -> list[str]:
+    """The first lines of the table."""
+    columns = "".join(f" {version} / CPU |" for version in references)
+    return [
+        f"| pairs | | CPU s | min–max | wall s | memory MB | file MB | CPU / floor |{columns}",
+        f"|--:|---|--:|--:|--:|--:|--:|--:|{'--:|' * len(references)}",
+    ]
+
+
+def lines_of(pairs: str, costs: dict[str, list[Cost]], references: Sequence[str]) -> Iterator[str]:
+    """One line for each program; ratios are medians of the ratios of each turn."""
     for name, runs in costs.items():
         cpu = [run.cpu for run in runs]
         ratios = [run.cpu / floor.cpu for run, floor in zip(runs, costs["floor"], strict=False)]
-        theirs = costs.get("reference")
-        times = f"{theirs[0].cpu / median(cpu):.1f}" if theirs else ""
-        print(
-            f"  {name:14}{median(cpu):8.2f}{f'{min(cpu):.2f}–{max(cpu):.2f}':>14}"
-            f"{median(run.wall for run in runs):8.2f}"
-            f"{median(run.memory for run in runs) / 1e6:11,.0f}"
-            f"{runs[-1].file / 1e6:9.1f}{median(ratios):13.2f}{times:>17}",
-            flush=True,
+        times = "".join(f" {costs[other][0].cpu / median(cpu):.1f} |" for other in references)
+        yield (
+            f"| {pairs} | {name} | {median(cpu):.2f} | {min(cpu):.2f}–{max(cpu):.2f} "
+            f"| {median(run.wall for run in runs):.2f} "
+            f"| {median(run.memory for run in runs) / 1e6:,.0f} "
+            f"| {runs[-1].file / 1e6:.1f} | {median(ratios):.2f} |{times}"
         )
 
 
@@ -250,13 +262,17 @@ def copied(folder: Path, nodes: int, ranks: int) -> tuple[int, tuple[Path, Path]
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print, and with ``--write`` put the table among the results."""
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--nodes", type=int, nargs="*", default=[22_000, 64_000, 213_000])
     arguments.add_argument("--ranks", type=int, default=8, help="0 leaves the ranks out")
     arguments.add_argument("--runs", type=int, default=3, help="of each program, in turn")
-    arguments.add_argument("--reference", metavar="PYTHON", help="a Python with msprobe 8.x")
+    arguments.add_argument("--reference", action="append", default=[], metavar="VERSION=PYTHON")
+    arguments.add_argument("--write", action="store_true", help="into results/performance.md")
     options = arguments.parse_args()
+    references = dict(one.split("=", 1) for one in options.reference)
+    table = heads(list(references))
+    print("\n".join(table))
     sizes = [(nodes, 1) for nodes in options.nodes]
     if options.ranks:
         sizes += [(700, options.ranks), (22_000, options.ranks)]
@@ -268,14 +284,14 @@ def main() -> None:
         for nodes, ranks in sizes:
             made, sides, floor = copied(folder, nodes, ranks)
             workers = 1 if ranks > 1 else 0
-            found = programs(sides[0].parent, *sides, floor, options.reference, workers)
-            title = (
-                f"{made:,} pairs of calls on each of {ranks} ranks"
-                if ranks > 1
-                else (f"{made:,} pairs of calls, one rank")
-            )
-            report(title, measured(list(found), max(1, options.runs)))
+            found = programs(sides[0].parent, *sides, floor, references, workers)
+            pairs = f"{made:,}" if ranks == 1 else f"{ranks} × {made:,}"
+            costs = measured(list(found), max(1, options.runs))
+            table += lines_of(pairs, costs, list(references))
+            print("\n".join(table[-len(costs) :]), flush=True)
             shutil.rmtree(sides[0].parent)
+    if options.write:
+        write_tables("performance.md", "Comparing", [table])
 
 
 if __name__ == "__main__":

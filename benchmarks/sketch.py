@@ -1,7 +1,6 @@
-"""How well sketches tell the size of a difference, and what recording them costs.
+"""How well sketches tell the size of a difference; what they cost is told by collector.py.
 
-    python benchmarks/sketch.py           # accuracy, into benchmarks/results/sketch.md
-    python benchmarks/sketch.py --cost    # as well CPU time of a step with and without, printed
+    python benchmarks/sketch.py    # into benchmarks/results/sketch.md
 
 Accuracy is of the recorder's own sums in float32, of pairs in each type; the truth is numpy's.
 """
@@ -12,12 +11,7 @@ Accuracy is of the recorder's own sums in float32, of pairs in each type; the tr
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
-import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -164,97 +158,12 @@ def accuracy() -> tuple[list[str], list[str]]:
     return kinds, sizes
 
 
-def cost(net: str, turns: int) -> dict[str, float]:
-    """CPU milliseconds of a step at mix, the least of several in turns, and bytes a tensor."""
-    import logging
-
-    import torch
-    import torch.nn.functional as F  # noqa: N812
-
-    from collector import NETS
-    from msprobe_builder.sketch.file import read_sketches
-    from msprobe_builder.sketch.layout import NAME
-    from msprobe_collector import PrecisionDebugger
-
-    logging.getLogger("msprobe_collector").setLevel(logging.ERROR)
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    model, tokens = NETS[net]()
-
-    def step() -> None:
-        logits = model(tokens).reshape(-1, 512)
-        F.cross_entropy(logits, tokens.reshape(-1)).backward()
-        model.zero_grad()
-
-    def seconds(run: Callable[[], None]) -> float:
-        begin = time.process_time()
-        run()
-        return time.process_time() - begin
-
-    times: dict[str, list[float]] = {"plain": [], "statistics": [], "sketch": []}
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for _ in range(turns):
-            times["plain"].append(seconds(step))
-            for mode in ("statistics", "sketch"):
-                config = {
-                    "task": "statistics",
-                    "level": "mix",
-                    "dump_path": str(folder / mode),
-                    "statistics": {"summary_mode": mode},
-                }
-                (folder / "config.json").write_text(json.dumps(config))
-                debugger = PrecisionDebugger(config_path=str(folder / "config.json"))
-
-                def recorded(debugger: Any = debugger) -> None:
-                    debugger.start(model)
-                    step()
-                    debugger.stop()
-                    debugger.step()
-
-                recorded()
-                times[mode] += [seconds(recorded) for _ in range(3)]
-                debugger.close()
-        path = folder / "sketch" / "step1" / "rank" / NAME
-        sketches = read_sketches(path, 1 << 31)
-        assert sketches is not None
-        size = path.stat().st_size / float(sketches.starts[-1])
-    found = {key: statistics.median(taken) * 1e3 for key, taken in times.items()}
-    return found | {"bytes": size}
-
-
-def costs(turns: int) -> list[str]:
-    from collector import NETS
-
-    lines = [
-        "| network, mix | plain ms | statistics ms | with sketches | factor | bytes a tensor |",
-        "|---|--:|--:|--:|--:|--:|",
-    ]
-    for net in NETS:
-        command = [sys.executable, __file__, "--measure", net, str(turns)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        found = json.loads(done.stdout.splitlines()[-1])
-        factor = found["sketch"] / found["statistics"]
-        numbers = " | ".join(f"{found[key]:.1f}" for key in ("plain", "statistics", "sketch"))
-        lines.append(f"| {net} | {numbers} | {factor:.2f} × | {found['bytes']:.0f} |")
-    return lines
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure sketches.")
-    parser.add_argument("--cost", action="store_true", help="measure CPU time as well")
-    parser.add_argument("--turns", type=int, default=8)
-    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.measure:
-        print(json.dumps(cost(options.measure[0], int(options.measure[1]))))
-        return
+    argparse.ArgumentParser(description="Measure how well sketches tell.").parse_args()
     from result_tables import write_tables
 
     kinds, sizes = accuracy()
     write_tables("sketch.md", "Accuracy", [kinds, sizes])
-    if options.cost:
-        print("\n".join(costs(options.turns)))
 
 
 if __name__ == "__main__":

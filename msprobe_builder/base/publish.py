@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import socket
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -75,6 +76,19 @@ def temporary_folder(directory: Path, name: str) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def scratch_folder(name: str) -> Iterator[Path]:
+    """A folder of this process alone among the temporary files of the system, gone in the end.
+
+    Should the process be killed, the next one that asks for such a folder removes it.
+    """
+    directory = Path(tempfile.gettempdir())
+    remove_left_overs(directory)
+    prefix, suffix = temporary_name(f"{name}.*").split("*")
+    with tempfile.TemporaryDirectory(prefix=prefix, suffix=suffix, dir=directory) as folder:
+        yield Path(folder)
 
 
 def temporary_name(name: str) -> str:

@@ -43,14 +43,14 @@ def run(options: argparse.Namespace) -> int:
     """Print the verdict."""
     import json
 
-    from msprobe_builder.database.open import opened
     from msprobe_builder.database.read.configuration import read_configuration
     from msprobe_builder.database.read.meta import read_side_names
     from msprobe_builder.database.read.verdict import read_verdict
+    from msprobe_builder.database.whole import opened_whole
     from msprobe_builder.export.verdict import verdict_json
     from msprobe_builder.facts.wording import calling
 
-    with opened(options.database) as connection:
+    with opened_whole(options.database) as connection:
         names = read_side_names(connection)
         verdict = read_verdict(connection)
         configuration = read_configuration(connection)
@@ -67,16 +67,16 @@ def run(options: argparse.Namespace) -> int:
 
 def judged_lines(database: Path) -> list[str]:
     """What the configurations differ in, and the verdict; nothing where nothing was compared."""
-    from msprobe_builder.database.open import opened
     from msprobe_builder.database.read.configuration import read_configuration
     from msprobe_builder.database.read.meta import read_side_names
     from msprobe_builder.database.read.stacks import read_code
     from msprobe_builder.database.read.verdict import read_verdict
+    from msprobe_builder.database.whole import opened_whole
     from msprobe_builder.export.configuration import configuration_lines
     from msprobe_builder.export.verdict import verdict_lines
     from msprobe_builder.facts.wording import calling
 
-    with opened(database) as connection, calling(read_side_names(connection)):
+    with opened_whole(database) as connection, calling(read_side_names(connection)):
         lines = configuration_lines(read_configuration(connection))
         verdict = read_verdict(connection)
         if verdict is None:

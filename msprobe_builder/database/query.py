@@ -19,6 +19,7 @@ from msprobe_builder.database.connection import allow_seconds
 from msprobe_builder.database.layout import current_layout
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.problems import DamagedError, error_code
+from msprobe_builder.database.whole import note_tables, whole
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -58,10 +59,11 @@ def asked(path: Path, sql: str, seconds: float) -> Iterator[Answer]:
     BuildError for one that takes longer than ``seconds`` or more memory than there is for it;
     FileError for the file.
     """
-    with _only_reading(path, seconds) as database, _in_words(seconds):
+    with _only_reading(path, seconds) as (database, tables), _in_words(seconds):
         from sqlite_utils.utils import dedupe_keys
 
-        cursor = database.execute(sql)
+        with whole(database.conn, tables):
+            cursor = database.execute(sql)
         if cursor.description is None:
             raise UsageError("This SQL asks for nothing; begin it with SELECT.")
         columns = tuple(dedupe_keys(str(column[0]) for column in cursor.description))
@@ -72,7 +74,11 @@ def asked(path: Path, sql: str, seconds: float) -> Iterator[Answer]:
 def described(path: Path, seconds: float) -> list[Described]:
     """What can be asked for: views first, which are a promise, then tables; FileError."""
     layout = current_layout()
-    with _only_reading(path, seconds) as database, _in_words(seconds):
+    with (
+        _only_reading(path, seconds) as (database, tables),
+        _in_words(seconds),
+        whole(database.conn, tables),
+    ):
         return [
             Described(
                 name,
@@ -84,8 +90,8 @@ def described(path: Path, seconds: float) -> list[Described]:
 
 
 @contextmanager
-def _only_reading(path: Path, seconds: float) -> Iterator[Database]:
-    """The file as sqlite-utils sees it; plugins of the user's are left out."""
+def _only_reading(path: Path, seconds: float) -> Iterator[tuple[Database, set[str]]]:
+    """The file as sqlite-utils sees it, without plugins of the user's; the tables that are read."""
     try:
         from sqlite_utils import Database
     except ImportError as error:
@@ -103,8 +109,8 @@ def _only_reading(path: Path, seconds: float) -> Iterator[Database]:
         connection.execute(f"PRAGMA hard_heap_limit = {QUERY_MEMORY}")
         if hasattr(connection, "setlimit"):  # from Python 3.11 on
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_ANSWER_VALUE)
-        connection.set_authorizer(_is_allowed)
-        yield Database(connection, recursive_triggers=False, execute_plugins=False)
+        tables = note_tables(connection, _is_allowed)
+        yield Database(connection, recursive_triggers=False, execute_plugins=False), tables
 
 
 def _is_allowed(action: int, first: str | None, second: str | None, *_: str | None) -> int:

@@ -12,6 +12,7 @@ from msprobe_builder.facts.wording import tell
 from msprobe_builder.facts.words import GRADE
 
 COLOUR = re.compile("#[0-9a-fA-F]{6}")
+_MANY_COLUMNS = 12  # more of them make a sheet full
 Cell = str | float | int | Fact | None
 
 
@@ -45,7 +46,9 @@ def table(head: Sequence[Fact | str], rows: Iterable[Sequence[Cell]]) -> str:
     titles = "".join(f"<th>{escaped(title)}</th>" for title in head)
     lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     header = f"<thead><tr>{titles}</tr></thead>" if any(head) else ""
-    return f'<div class="wide" tabindex="0"><table>{header}<tbody>{lines}</tbody></table></div>'
+    kind = ' class="dense"' if len(head) > _MANY_COLUMNS else ""
+    content = f"<table{kind}>{header}<tbody>{lines}</tbody></table>"
+    return f'<div class="wide" tabindex="0">{content}</div>'
 
 
 def _cell(value: Cell) -> str:

@@ -42,6 +42,7 @@ svg.place { width: 100%; max-width: 42rem; display: block; }
 svg.place text { font: 13px system-ui, sans-serif; fill: #1b1b1f; }
 svg.small { width: 5rem; height: 5rem; display: block; }
 @page { size: A4; margin: 14mm; }
+@page broad { size: A4 landscape; margin: 12mm; }
 @media print {
   :root { color-scheme: light; --text: #000; --soft: #444; --line: #999; --back: #fff;
     --raised: #eee; --fault: #b3261e; --clean: #1c6b3c; --undecided: #8a5a00; }
@@ -50,6 +51,12 @@ svg.small { width: 5rem; height: 5rem; display: block; }
   details:not([open]) { display: none; }
   .first { display: block; } .card { margin-bottom: .6rem; }
   .card, svg, tr { break-inside: avoid; }
-  .wide { overflow: visible; } .wide table { font-size: .8rem; }
+  .wide { overflow: visible; } .wide table { font-size: .72rem; } svg.place { max-width: 36rem; }
+  /* Names of runs and nodes may be longer than a column is wide; words stay whole. */
+  th, td { overflow-wrap: anywhere; min-width: 7em; } td.number { min-width: 0; }
+  details .wide table { font-size: 6.5pt; } details th, details td { padding: .1rem .2rem; }
+  details[open] { page: broad; } details[open] details { page: auto; }
+  details table.dense { font-size: 6pt; }
+  .dense th, .dense td { min-width: 5.4em; } .dense td.number { min-width: 0; }
 }
 """

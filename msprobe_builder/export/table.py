@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import BinaryIO, TextIO, get_args
@@ -13,16 +13,14 @@ from typing import BinaryIO, TextIO, get_args
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.publish import written
 from msprobe_builder.base.spreadsheet import harmless
-from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.tables import (
     Selection,
     Table,
-    Value,
     columns_of,
     read_rows,
 )
+from msprobe_builder.database.whole import opened_whole
 
-WriteRow = Callable[[tuple[Value, ...]], object]
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -39,28 +37,18 @@ def export_table(
             f"There is no table {table!r}; choose one of {', '.join(get_args(Table))}."
         )
     delimiter = _delimiter(output)
+    count = 0
     with (
-        opened(database) as connection,
+        written(output) as stream,  # it gets its name when the file has been read whole
+        opened_whole(database) as connection,
         closing(read_rows(connection, table, selection or Selection())) as rows,
+        _text(stream, output) as text,
     ):
-        # The first row is asked for before a file is begun: mistakes show there.
-        first = next(rows, None)
-        with written(output) as stream, _text(stream, output) as text:
-            writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-            writer.writerow(columns_of(table))
-            return _write(writer.writerow, first, rows)
-
-
-def _write(
-    write: WriteRow, first: tuple[Value, ...] | None, rows: Iterable[tuple[Value, ...]]
-) -> int:
-    if first is None:
-        return 0
-    write(tuple(map(harmless, first)))
-    count = 1
-    for row in rows:
-        write(tuple(map(harmless, row)))
-        count += 1
+        write = csv.writer(text, delimiter=delimiter, lineterminator="\n").writerow
+        write(columns_of(table))
+        for row in rows:
+            write(tuple(map(harmless, row)))
+            count += 1
     return count
 
 

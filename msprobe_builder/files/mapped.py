@@ -26,3 +26,12 @@ def mapped(path: Path) -> mmap.mmap | bytes | None:
         return mmap.mmap(handle, size, access=mmap.ACCESS_READ) if size else b""
     finally:
         os.close(handle)
+
+
+def give_back(content: mmap.mmap | bytes) -> None:
+    """Let go of what was read of a mapped file, which counts as memory of this process until then.
+
+    The system reads it again when it is looked at.
+    """
+    if isinstance(content, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        content.madvise(mmap.MADV_DONTNEED)

@@ -8,14 +8,12 @@ Everything else is left to torch.
 
 from __future__ import annotations
 
-import functools
 import os
 import pickletools
 import struct
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.crc import crc32
 from msprobe_builder.files.regular import open_regular
 
 _CHECKED = 1 << 20  # bytes: so many at once stay in the cache
@@ -143,20 +142,10 @@ def _agrees(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, content: memoryvie
             while member.read(_CHECKED):  # BadZipFile when the checksum is wrong
                 pass
         return True
-    crc32, found = _crc32(), 0
+    found, add = 0, crc32()
     for at in range(start, start + entry.file_size, _CHECKED):
-        found = crc32(content[at : min(at + _CHECKED, start + entry.file_size)], found)
+        found = add(content[at : min(at + _CHECKED, start + entry.file_size)], found)
     return found == entry.CRC
-
-
-@functools.cache
-def _crc32() -> Callable[[memoryview, int], int]:
-    """isal's CRC-32 where it is installed: several times as fast as zlib's, the same number."""
-    try:
-        from isal.isal_zlib import crc32
-    except ImportError:
-        return zlib.crc32
-    return crc32
 
 
 def _described(description: bytes) -> tuple[str, np.dtype[Any], int, tuple[int, ...]] | None:

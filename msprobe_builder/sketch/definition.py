@@ -169,6 +169,30 @@ def _mixed(counter: int) -> int:
     return word ^ word >> 31
 
 
+def matrix_of(grid: Grid) -> Numbers:
+    """What the elements of a small tensor are multiplied with, (N, NUMBERS)."""
+    places = np.arange(grid.size)
+    matrix = np.zeros((grid.size, NUMBERS), np.float32)
+    if grid.size <= FLAT:
+        matrix[places, places] = 1
+    else:
+        signs = flat_signs(max(grid.narrow.lines, grid.wide.width))
+        line, place = np.divmod(places, grid.narrow.width)
+        matrix[:, :DEEP] = (signs.along_narrow[0, place] * signs.narrow_lines[:, line]).T
+        line, place = np.divmod(places, grid.wide.width)
+        matrix[:, DEEP:FLAT] = (signs.wide_lines[0, line] * signs.along_wide[:, place]).T
+        matrix[:, :FLAT] *= FLAT**-0.5
+    row, column = np.divmod(places, grid.columns)
+    across = column_signs(grid.columns)[column]
+    matrix[places, FLAT + row // grid.row_slice] = (
+        row_signs(grid.row_slice)[row % grid.row_slice] * across
+    )
+    down = row_signs(grid.rows)[row]
+    within = column_signs(grid.column_slice)[column % grid.column_slice]
+    matrix[places, FLAT + SLICES + column // grid.column_slice] = within * down
+    return matrix
+
+
 class Sketch(NamedTuple):
     """The numbers of one tensor, (NUMBERS,), and what was left out of them."""
 

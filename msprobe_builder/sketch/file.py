@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.files.mapped import mapped
+from msprobe_builder.files.mapped import give_back, mapped
 from msprobe_builder.sketch.definition import NUMBERS
 from msprobe_builder.sketch.layout import (
     BLOCK,
@@ -32,6 +32,7 @@ class Sketches(NamedTuple):
     """The content of a file: rows stay on disk until they are asked for."""
 
     path: Path
+    content: mmap.mmap | bytes
     blocks: list[npt.NDArray[Any]]  # of ROW, behind each other
     starts: npt.NDArray[np.int64]  # the number of the first row of each block, and of all rows
     places: npt.NDArray[Any]  # of PLACE
@@ -43,6 +44,7 @@ class Sketches(NamedTuple):
         for block in np.unique(block_of):
             here = block_of == block
             found[here] = self.blocks[block][wanted[here] - self.starts[block]]
+        give_back(self.content)
         return found
 
 
@@ -68,7 +70,8 @@ def read_sketches(path: Path, records: int) -> Sketches | None:
         raise _damaged(path, f"it names row {places['row'].max():,} of {counts[ROWS]:,}")
     if len(places) and int(places["record"].max()) >= records:
         raise _damaged(path, f"it names record {places['record'].max():,} of {records:,}")
-    return Sketches(path, parts[ROWS], starts, places)
+    give_back(content)
+    return Sketches(path, content, parts[ROWS], starts, places)
 
 
 def _blocks(path: Path, content: mmap.mmap | bytes) -> Iterator[tuple[int, int, npt.NDArray[Any]]]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.options import BuildOptions
-from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.meta import read_task
+from msprobe_builder.database.whole import opened_whole
 from msprobe_builder.facts.wording import tell
 from msprobe_builder.tables.columns import NUMERIC, columns_of
 from msprobe_builder.tables.export import TableOptions, export_tables, wanted_places
@@ -111,7 +111,7 @@ def read_table(
     """
     pandas = library("pandas")
     steps, ranks = ((one,) if isinstance(one, int) else tuple(one) for one in (step, rank))
-    with opened(Path(database)) as connection:
+    with opened_whole(Path(database)) as connection:
         task = read_task(connection)
         columns = columns_of(task, stack=stack, own=own_columns)
         cells: list[list[Cell]] = [[] for _ in range(2 + len(columns.names))]

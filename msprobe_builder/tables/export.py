@@ -11,10 +11,10 @@ from pathlib import Path
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.memory import without_garbage_collection
 from msprobe_builder.base.publish import written, written_together
-from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.executed import Place, read_places
 from msprobe_builder.database.read.meta import read_side_names, read_task
 from msprobe_builder.database.read.verdict import read_verdict
+from msprobe_builder.database.whole import opened_whole
 from msprobe_builder.dump.task import Task
 from msprobe_builder.facts.fact import fact
 from msprobe_builder.facts.wording import calling
@@ -71,10 +71,10 @@ def export_tables(database: Path, directory: Path, options: TableOptions) -> lis
         raise UsageError(f"{options.form!r} is no format; choose one of {', '.join(FORMATS)}.")
     stamp = f"{datetime.now().astimezone():%Y%m%d%H%M%S}"
     with (
-        opened(database) as connection,
+        written_together(directory) as folder,
+        opened_whole(database) as connection,
         calling(read_side_names(connection)),
         without_garbage_collection(),
-        written_together(directory) as folder,
     ):
         task = read_task(connection)
         if task is Task.STRUCTURE:

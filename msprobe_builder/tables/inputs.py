@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import Any
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.options import BuildOptions
+from msprobe_builder.base.publish import scratch_folder
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.pipeline.build import BuildResult, build
 from msprobe_builder.pipeline.config import BuildConfig
@@ -57,13 +57,13 @@ def built(npu: Path, bench: Path, options: BuildOptions) -> Iterator[list[Built]
     if not common:
         has = [_IN_WORDS[CALLS if side[0] is not None else SAVED] for side in sides]
         raise BuildError(f"{npu} has {has[0]} and {bench} has {has[1]}; compare equal kinds.")
-    with tempfile.TemporaryDirectory(prefix="msprobe_table_") as folder:
+    with scratch_folder("msprobe_table") as folder:
         yield [
             Built(
                 prefix,
                 build(
                     BuildConfig(left, right, options=_options(options, prefix)),
-                    Path(folder),
+                    folder,
                     name=f"{prefix}table.vis.db",
                 ),
             )
@@ -84,8 +84,8 @@ def mapping_file(mapping: Mapping[Any, Any] | str | Path | None) -> Iterator[Pat
                 raise UsageError(
                     f"The data mapping must map names to names, not {npu!r}: {bench!r}."
                 )
-        with tempfile.TemporaryDirectory(prefix="msprobe_mapping_") as folder:
-            path = Path(folder) / "data_mapping.yaml"
+        with scratch_folder("msprobe_mapping") as folder:
+            path = folder / "data_mapping.yaml"
             path.write_text(json.dumps(dict(mapping)), encoding="utf-8")  # which YAML includes
             yield path
 

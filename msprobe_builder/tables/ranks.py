@@ -13,9 +13,9 @@ from typing import NamedTuple
 from msprobe_builder.base.codes import Section
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.publish import written, written_together
-from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.meta import read_task
 from msprobe_builder.database.read.not_finite import holds_beginnings, read_beginnings
+from msprobe_builder.database.whole import opened_whole
 from msprobe_builder.facts.fact import Fact, fact, plain
 from msprobe_builder.facts.wording import ENGLISH, tell
 from msprobe_builder.metrics.beginning import Part
@@ -66,7 +66,7 @@ def export_ranks(
     clock that ranks share.
     """
     stamp = f"{datetime.now().astimezone():%Y%m%d%H%M%S}"
-    with opened(database) as connection:
+    with opened_whole(database) as connection:
         task = read_task(connection)
         columns = columns_of(task)
         known = [name for name in columns.names if name in NUMERIC or name == columns.verdict]

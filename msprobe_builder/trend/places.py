@@ -25,7 +25,7 @@ def module_of(kind: str, name: str) -> str | None:
     """The path of the module that a record is of, None for the learning rate."""
     if kind == "learning_rate":
         return None
-    path = name.partition(":")[0]
+    path = name.partition("@")[0].partition(":")[0]  # a micro-batch, one of several outputs
     return path if kind == "activation" else path.rpartition(".")[0]
 
 

@@ -109,7 +109,7 @@ def compare_monitors(first: Path, second: Path, tolerance: float = TOLERANCE) ->
         notes.append(fact("monitor.one_has_rank", ranks=unmatched[:8]))
     read = [(rank, read_rank(a[rank]), read_rank(b[rank])) for rank in both]
     held = [one for one in read if all(len(values.step) for values in one[1:])]
-    pairs = [pair for pair in (_pair(*one) for one in held) if len(pair.step)]
+    pairs = [pair for pair in (pair_ranks(*one) for one in held) if len(pair.step)]
     empty = sorted({rank for rank, *_ in read} - {pair.rank for pair in pairs})
     if empty:
         notes.append(fact("monitor.nothing_common", ranks=empty[:8]))
@@ -160,7 +160,7 @@ def _departures(pairs: list[RankPair], tolerance: float) -> Iterator[Departure]:
         yield from map(pair.departure, np.flatnonzero(pair.apart > tolerance).tolist())
 
 
-def _pair(rank: int, a: RankValues, b: RankValues) -> RankPair:
+def pair_ranks(rank: int, a: RankValues, b: RankValues) -> RankPair:
     known = {target: place for place, target in enumerate(a.targets)}
     renumbered = np.array([known.get(one, -1) for one in b.targets], dtype=np.int64)
     width = len(a.targets) + 1

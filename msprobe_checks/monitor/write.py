@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from msprobe_builder.base.publish import written
 from msprobe_builder.facts.fact import plain
 from msprobe_builder.facts.wording import ENGLISH, tell
 from msprobe_checks.monitor.compare import Departure, MonitorComparison
-from msprobe_checks.monitor.explain import verdict_fact
+from msprobe_checks.monitor.explain import replicas_fact, verdict_fact
+from msprobe_checks.monitor.replicas import Replicas
 
 
 def write_json(comparison: MonitorComparison, links: list[str], output: Path) -> None:
@@ -26,6 +28,25 @@ def write_json(comparison: MonitorComparison, links: list[str], output: Path) ->
         "departures": [_one(one) for one in comparison.departures],
         "first_difference": _one(comparison.earliest) if comparison.earliest else None,
         "notes": [tell(note, ENGLISH) for note in comparison.notes],
+    }
+    with written(output) as stream:
+        stream.write(json.dumps(content, indent=1, ensure_ascii=False).encode("utf-8"))
+
+
+def write_replicas(found: Replicas, output: Path) -> None:
+    """What was compared of replicas, and where they part first."""
+    told = replicas_fact(found)
+    parted = None
+    if found.parted is not None:
+        parted = asdict(found.parted) | {"apart": _number(found.parted.apart)}
+    content = {
+        "verdict": tell(told, ENGLISH),
+        "facts": plain([told]),
+        "groups": found.groups,
+        "axes": found.axes,
+        "steps": found.steps,
+        "rows": found.rows,
+        "parted": parted,
     }
     with written(output) as stream:
         stream.write(json.dumps(content, indent=1, ensure_ascii=False).encode("utf-8"))

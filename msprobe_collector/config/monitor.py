@@ -22,7 +22,7 @@ _ASKED_FOR = ("communication", "input", "activation_gradient", "updated_weight")
 FORMATS = ("tensorboard", "csv", "parquet")
 RULES = {"nan": 1.0, "jump": 10.0, "vanishing": 1000.0}
 _LARGEST_FACTOR = 1e300
-_KEYS = {"record", "every", "formats", "alerts"}
+_KEYS = {"record", "every", "micro_batches", "formats", "alerts"}
 _USUAL = [kind for kind in KINDS if kind not in _ASKED_FOR]
 _EVERYTHING = dict.fromkeys(_USUAL, ("*",))
 
@@ -33,6 +33,7 @@ class MonitorSettings:
 
     record: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _EVERYTHING)
     every: int = 1
+    micro_batches: bool = False  # each by itself, too
     formats: tuple[str, ...] = ("tensorboard", "csv")
     alerts: Mapping[str, float] = field(default_factory=lambda: RULES)
     first_step: int = 0
@@ -64,6 +65,9 @@ def parse_monitor(section: Any) -> MonitorSettings:
     every = section.get("every", 1)
     if isinstance(every, bool) or not isinstance(every, int) or every < 1:
         raise CollectorError(f"monitor.every is {every!r}; write a number of steps, from 1 on.")
+    micro_batches = section.get("micro_batches", False)
+    if not isinstance(micro_batches, bool):
+        raise CollectorError(f"monitor.micro_batches is {micro_batches!r}; write true or false.")
     formats = section.get("formats", ["tensorboard", "csv"])
     if (
         not isinstance(formats, (list, tuple))
@@ -74,7 +78,8 @@ def parse_monitor(section: Any) -> MonitorSettings:
             f"monitor.formats is {formats!r}; write a list of some of {', '.join(FORMATS)}."
         )
     record = _record(section.get("record", _USUAL))
-    return MonitorSettings(record, every, tuple(formats), _alerts(section.get("alerts", {})))
+    alerts = _alerts(section.get("alerts", {}))
+    return MonitorSettings(record, every, micro_batches, tuple(formats), alerts)
 
 
 def _record(value: Any) -> dict[str, tuple[str, ...]]:

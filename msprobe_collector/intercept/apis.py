@@ -66,6 +66,7 @@ class CallMode(TorchFunctionMode):
         api = self._described(func)
         if (
             api.action is Action.IGNORE
+            or (api.action is Action.RECORD and not self._session.config.with_apis)
             or not self.counts
             or not self._ledger.active
             or self._session.threads.hides_calls
@@ -85,8 +86,6 @@ class CallMode(TorchFunctionMode):
         self, api: Api, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         if api.action is Action.RECORD:
-            if not self._session.config.with_apis:
-                return func(*args, **kwargs)
             result = self._record(api, func, args, kwargs, _caller(sys._getframe(2)))
             if api.exposes:
                 self._expose(result)

@@ -10,6 +10,7 @@ import os
 import weakref
 from collections import Counter
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from torch.optim.optimizer import (
 from msprobe_collector.config.monitor import KINDS
 from msprobe_collector.config.settings import Config
 from msprobe_collector.config.switch import Switch
+from msprobe_collector.coordinates import place_of
 from msprobe_collector.monitor.alerts import Rules
 from msprobe_collector.monitor.communication import Communication
 from msprobe_collector.monitor.hooks import Hooks
@@ -31,7 +33,7 @@ from msprobe_collector.monitor.names import named_modules, named_parameters
 from msprobe_collector.monitor.numbers import Numbers, single
 from msprobe_collector.monitor.optimizers import learning_rates, states
 from msprobe_collector.monitor.row import Row
-from msprobe_collector.monitor.write import Writer
+from msprobe_collector.monitor.write import Writer, write_place
 from msprobe_collector.optimizers.calls import Call, Calls
 from msprobe_collector.optimizers.parts import gradients, weight_of
 from msprobe_collector.signals import pass_on_if_of_signal
@@ -55,6 +57,7 @@ class Monitor:
         self._switch = switch
         self._asked = (-1, True)  # a step, and whether the switch was on
         self._settings, self._config = config.monitor, config
+        self._models: list[nn.Module] = []  # with what wraps them
         self._modules: dict[nn.Module, str] = {}
         self._parameters: dict[nn.Parameter, str] = {}
         self._hooks = Hooks(self._take, self._fail, self._is_open)
@@ -74,6 +77,7 @@ class Monitor:
     def monitor(self, model: nn.Module | Sequence[nn.Module]) -> None:
         """Follow models; CollectorError for anything else. A second call replaces the first."""
         modules = named_modules(model)
+        self._models = [model] if isinstance(model, nn.Module) else list(model)
         self._hooks.remove()
         self._modules, self._parameters = modules, named_parameters(modules)
         wants = self._settings.wants
@@ -107,7 +111,7 @@ class Monitor:
         for handle in self._handles:
             handle.remove()
         self._handles = []
-        self._modules, self._parameters = {}, {}
+        self._models, self._modules, self._parameters = [], {}, {}
         self._begun.clear()
         self._open.clear()
         self._last = None
@@ -237,14 +241,15 @@ class Monitor:
         self._written[1].update(self._open)
         found = [one for parts in self._open.values() for one in parts]
         numbers = iter(fetch(found))
-        rows = []
+        rows, of_micro_batches = [], []
         for (kind, name), parts in self._open.items():
-            whole = next(numbers)
-            for _ in parts[1:]:
-                whole = whole.together(next(numbers))
-            rows.append(Row(kind, name, whole))
-        rows.sort(key=lambda row: _ORDER[row.kind])
+            each = [next(numbers) for _ in parts]
+            rows.append(Row(kind, name, reduce(Numbers.together, each)))
+            if self._settings.micro_batches and len(each) > 1:
+                of_micro_batches += [Row(kind, f"{name}@{at}", one) for at, one in enumerate(each)]
         alerts = [alert for row in rows if (alert := self._rules.judge(step, row)) is not None]
+        rows += of_micro_batches
+        rows.sort(key=lambda row: _ORDER[row.kind])
         for alert in alerts:
             self._alerts[alert.rule] += 1
             if self._alerts[alert.rule] == 1:
@@ -252,6 +257,7 @@ class Monitor:
         if self._writer is None:
             directory = self._config.dump_path / "monitor" / f"rank{_rank()}"
             self._writer = Writer(directory, self._settings.formats, step)
+            write_place(directory, place_of(self._models))
         self._writer.step(step, rows, alerts)
 
     def _fail(self, error: Exception) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -55,6 +56,12 @@ class Writer:
             part.close()
         if self._alerts is not None:
             self._alerts.close()
+
+
+def write_place(directory: Path, place: Mapping[str, Any]) -> None:
+    """Where the rank stands among the others, see ``coordinates.py``."""
+    with replaced(directory / "place.json") as stream:
+        stream.write(json.dumps(place).encode())
 
 
 def _new_text(path: Path, columns: Sequence[str]) -> TextIO:

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import zlib
-
 import torch
 
+from msprobe_builder.base.crc import crc32
 from msprobe_collector.record.words import WORD, hexadecimal, joined
 from msprobe_collector.write.host_bytes import host_bytes
 
@@ -17,7 +16,7 @@ def checksum(tensor: torch.Tensor) -> str:
     """CRC-32 of a plain tensor's bytes as eight hexadecimal digits."""
     here = tensor if tensor.is_cpu else tensor.detach().cpu()
     _owner, content = host_bytes(here)
-    return f"{zlib.crc32(content):08x}"
+    return f"{crc32()(content, 0):08x}"
 
 
 def words_joined(tensor: torch.Tensor) -> str:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
-from msprobe_builder.dump.flow_layout import Maker, Mark
+from msprobe_builder.dump.flow_layout import Maker, Mark, Place
 from msprobe_collector.record.layouts import Layout, bytes_of, covers, is_dense, overlap
 from msprobe_collector.record.origins import (
     OUTSIDE,
@@ -39,7 +39,7 @@ _NOWHERE: Where = (0, (0, (), (), 0))
 _VIEW, _IN_PLACE, _SAME = int(Mark.VIEW), int(Mark.IN_PLACE), int(Mark.SAME)
 _UNINITIALISED, _INCOMPLETE = int(Mark.UNINITIALISED), int(Mark.INCOMPLETE)
 _UNWRITTEN = _UNINITIALISED | int(Mark.FROM_UNINITIALISED)
-_RECORD = int(Maker.RECORD)
+_RECORD, _OUTPUT = int(Maker.RECORD), int(Place.OUTPUT)
 
 
 class Memory:
@@ -91,16 +91,20 @@ class Memory:
         return Found(found[0], marks | _VIEW, tuple(dict.fromkeys(found[1:])))
 
     def write(self, layout: Layout | None, origin: Origin, version: int, size: int) -> None:
-        """Somebody wrote there, all of it where nothing is said."""
+        """Somebody wrote there, all of it where nothing is said.
+
+        What one record put out before stays that: its results may lie in each other.
+        """
         self.version = version
+        own = {place: one for place, one in self.tensors.items() if _is_result_of(one, origin)}
         if layout is None or (is_dense(layout) and bytes_of(layout) >= size):
-            self.writes, self.tensors, self.unwritten = [(layout, origin)], {}, 0
+            self.writes, self.tensors, self.unwritten = [(layout, origin)], own, 0
         else:
             if self.unwritten and not any(
                 place is not None and overlap(place, layout) for place, _ in self.writes[1:]
             ):
                 self.unwritten -= bytes_of(layout)
-            self.tensors = {
+            self.tensors = own | {
                 place: one for place, one in self.tensors.items() if not overlap(place, layout)
             }
             self.writes = [one for one in self.writes if one[0] != layout]
@@ -109,6 +113,12 @@ class Memory:
             self.writes.append((layout, origin))
         if layout is not None:
             self.tensors[layout] = Found(origin, origin.marks & (_UNWRITTEN | _IN_PLACE))
+
+
+def _is_result_of(found: Found, origin: Origin) -> bool:
+    """Whether the record of ``origin`` has put out a tensor."""
+    first = found.first
+    return isinstance(first, Origin) and first[:3] == origin[:3] == (_RECORD, origin.name, _OUTPUT)
 
 
 class _View(NamedTuple):
@@ -147,18 +157,19 @@ class Memories:
         memory = self._known.get(key)
         version = version_of(plain)
         layout = layout_of(plain)
+        counter = version if plain is tensor else counter_of(tensor)
         if memory is None:
             memory = self._learn(storage, version)
             memory.writes = [(None, _first_seen(tensor))]
             found = memory.tensors[layout] = Found(memory.writes[0][1])
-            return found, (key, layout), version
+            return found, (key, layout), counter
         if not memory.is_at(version):
             memory.write(None, _unseen_write(tensor), version, 0)
             memory.others = ()
         view = self._views.get(id(tensor))
         if view is not None and view.version == version and view.tensor() is tensor:
-            return view.found, (key, layout), version
-        return memory.find(layout), (key, layout), version
+            return view.found, (key, layout), counter
+        return memory.find(layout), (key, layout), counter
 
     def is_new(self, tensor: torch.Tensor) -> bool:
         """Whether nothing is known of its memory."""
@@ -174,7 +185,7 @@ class Memories:
             return UNKNOWN
         memory = self._known.get(storage._cdata)
         if memory is not None and memory.is_at(version_of(plain)):
-            return memory.find(layout_of(plain))
+            return self.given(tensor)
         return self.put_out(tensor, name, position, 0, (), ())
 
     def named(self, tensor: torch.Tensor, kind: int, name: str) -> None:
@@ -275,11 +286,14 @@ def layout_of(tensor: torch.Tensor) -> Layout:
 
 
 def counter_of(tensor: torch.Tensor) -> int:
-    """The counter of writes to any tensor; 0 where it has no memory."""
+    """The counter of writes to any tensor; of one that stands for others theirs as well.
+
+    A distributed tensor is written to without the notice of the shard in it, and the other way.
+    """
     if type(tensor) in _PLAIN:
         return version_of(tensor)
     plain = _plain(tensor)
-    return 0 if plain is None else version_of(plain)
+    return version_of(tensor) + (0 if plain is None or plain is tensor else version_of(plain))
 
 
 def version_of(tensor: torch.Tensor) -> int:

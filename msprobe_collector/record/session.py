@@ -14,6 +14,7 @@ from msprobe_collector.config.settings import Config
 from msprobe_collector.record.backward_calls import BackwardCalls
 from msprobe_collector.record.calls import Call, Held, Pending, ThreadState
 from msprobe_collector.record.framework import NO_PASS, Framework
+from msprobe_collector.record.garbage import RareGarbage
 from msprobe_collector.record.ledger import Ledger
 from msprobe_collector.record.origins import Row
 from msprobe_collector.record.overflow import attach_inputs, is_origin
@@ -33,6 +34,7 @@ class Session:
         self.parameters = self.backwards.parameters
         self.report = self.ledger.report
         self._collect(config)
+        self._garbage = RareGarbage()
         self._counters: defaultdict[str, Iterator[int]] = defaultdict(count)
 
     def _collect(self, config: Config) -> None:
@@ -59,10 +61,12 @@ class Session:
         self.ledger.open_step(directory)
         self.items.forget_step()
         self.ledger.active = self.ledger.listening = True
+        self._garbage.begin()
 
     def pause(self) -> None:
         """Write everything that is known; gradients may still come."""
         ledger = self.ledger
+        self._garbage.end()
         self.backwards.settle()
         ledger.active = False
         if not self.backwards.are_awaited():
@@ -77,6 +81,7 @@ class Session:
     def close_step(self) -> None:
         """Finish the files of the step and start counting anew."""
         ledger = self.ledger
+        self._garbage.end()
         self.backwards.end_step()
         ledger.active = ledger.listening = False
         ledger.close_step()

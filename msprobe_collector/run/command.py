@@ -7,13 +7,13 @@ import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
+from msprobe_builder.base.publish import scratch_folder
 from msprobe_builder.command.frame import language_spoken
 from msprobe_builder.facts.fact import Fact, fact, from_plain, text_fact
 from msprobe_builder.facts.wording import speaking, tell
@@ -60,8 +60,7 @@ def run_recorded(request: Request, said: IO[str] | None = None) -> int:
 
     ``said`` takes what it prints and what is said of it. OSError if it cannot be started.
     """
-    with tempfile.TemporaryDirectory(prefix="msprobe_run_") as name:
-        folder = Path(name)
+    with scratch_folder("msprobe_run") as folder:
         path = request.settings.write(folder, request.config)
         status = _run(request.command, environment(path, request.settings), said)
         notes = list(read_notes(folder))

@@ -30,12 +30,12 @@ from msprobe_builder.facts.fact import Fact, plain
 from msprobe_collector.compiled.checker import CompiledChecker
 from msprobe_collector.compiled.inside import look_inside
 from msprobe_collector.config.settings import read_file
+from msprobe_collector.coordinates import stands_at
 from msprobe_collector.debugger import PrecisionDebugger
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.intercept.redirect import Redirect
 from msprobe_collector.process import process_rank
 from msprobe_collector.report import speak_up
-from msprobe_collector.run.coordinates import stands_at
 from msprobe_collector.run.cycle import Cycle
 from msprobe_collector.run.notes import Note
 from msprobe_collector.run.outermost import describe_models, is_trained, models_around

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.base.codes import Kind
+from msprobe_builder.base.publish import scratch_folder
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.matches import matched_names
 
@@ -16,9 +16,9 @@ def aligned(own: Path, other: Path) -> dict[str, str]:
 
     Gradients of parameters go with their module.
     """
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder("msprobe_watch") as folder:
         request = BuildConfig(own, other, print_compare_log=False)
-        built = build(request, Path(folder), name="watch.vis.db", workers=1)
+        built = build(request, folder, name="watch.vis.db", workers=1)
         with opened(built.path) as connection:
             modules = dict(matched_names(connection, Kind.MODULE))
             found = modules | dict(matched_names(connection, Kind.API))

@@ -80,16 +80,21 @@ def _read(path: Path) -> dict[tuple[str, str], _Found]:
         path = path / "operator_check.csv"
     text = read_text_file(path, "give operator_check.csv of 'msprobe-operators check'")
     rows = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")))
-    if not set(rows.fieldnames or ()) >= _WANTED:
-        raise UsageError(
-            f"{path} is no table of 'msprobe-operators check'; "
-            "check the dump on each device and give both operator_check.csv."
-        )
-    return dict(_rows(rows))
+    try:
+        if not set(rows.fieldnames or ()) >= _WANTED:
+            raise UsageError(
+                f"{path} is no table of 'msprobe-operators check'; "
+                "check the dump on each device and give both operator_check.csv."
+            )
+        return dict(_rows(path, rows))
+    except csv.Error as error:
+        raise BuildError(f"{path} is damaged ({error}); check the dump again.") from error
 
 
-def _rows(rows: csv.DictReader[str]) -> Iterator[tuple[tuple[str, str], _Found]]:
-    for row in rows:
+def _rows(path: Path, rows: csv.DictReader[str]) -> Iterator[tuple[tuple[str, str], _Found]]:
+    for number, row in enumerate(rows, start=1):
+        if None in row.values():
+            raise BuildError(f"{path} is damaged: row {number} is cut off; check the dump again.")
         found = _Found(row["status"], _float(row["error"]), _float(row["times"]), row["reason"])
         yield (row["name"].lstrip("'"), row["direction"]), found
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable
 from http import HTTPStatus
-from pathlib import Path
 from sqlite3 import Connection
 
 from werkzeug.wrappers import Request, Response
 from werkzeug.wsgi import wrap_file
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.publish import scratch_folder
 from msprobe_builder.database.file import DatabaseFile
 from msprobe_builder.database.read.graphs import BENCH, NPU, last_inside
 from msprobe_builder.database.read.meta import read_side_names
@@ -82,8 +81,8 @@ def download_table(request: Request, find_file: Callable[[Request], DatabaseFile
 
 def _written(connection: Connection, wanted: Wanted, form: str) -> Response:
     """The file, which is gone from the disk once it was sent."""
-    with tempfile.TemporaryDirectory(prefix="graph_ascend_table_") as folder:
-        path = Path(folder) / f"table.{form}"
+    with scratch_folder("graph_ascend_table") as folder:
+        path = folder / f"table.{form}"
         write_selection(connection, path, wanted)
         stream = path.open("rb")  # keeps the content when the folder goes
         size = path.stat().st_size

@@ -15,13 +15,14 @@ import numpy as np
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.publish import written
 from msprobe_builder.database.file import DatabaseFile, changes_of, read_file
-from msprobe_builder.database.open import opened, require_file
+from msprobe_builder.database.open import require_file
 from msprobe_builder.database.read.graphs import BENCH, NPU, find_graph, other_side
 from msprobe_builder.database.read.groups import read_groups
 from msprobe_builder.database.read.measures import read_measures
 from msprobe_builder.database.read.skeleton import read_skeleton
 from msprobe_builder.database.read.summary import read_summary
 from msprobe_builder.database.read.values import read_norms, read_output_kinds
+from msprobe_builder.database.whole import opened_whole
 from msprobe_builder.facts.fact import Fact, fact
 from tb_graph_ascend.encode.answers import encode_file, encode_groups
 from tb_graph_ascend.encode.measures import encode_measures
@@ -73,7 +74,7 @@ def write_page(database: Path, output: Path, steps: Chosen, ranks: Chosen, most:
         raise BuildError(f"There is no file {database}; give the .vis.db file that a build wrote.")
     program = _program()
     try:
-        with opened(database) as connection:
+        with opened_whole(database) as connection:
             page = _Content(connection, file, steps, ranks)
             text = _page(page.title, program, page)
             if len(text) > most:

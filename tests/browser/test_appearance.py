@@ -6,7 +6,14 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.viewer import DOCUMENTED, open_viewer, plugin_frame, resting_scene, select_node
+from tests.browser.viewer import (
+    DOCUMENTED,
+    open_viewer,
+    plugin_frame,
+    resting_scene,
+    select_node,
+    wait_for_details,
+)
 from tests.conftest import StartTensorBoard
 
 BACKGROUND = "getComputedStyle(document.querySelector('ga-app')).backgroundColor"
@@ -88,9 +95,10 @@ def test_forced_colours_keep_the_marks_of_grades(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
     frame = open_viewer(page, tensorboard_server(demo_database.parent), DOCUMENTED)
+    wait_for_details(frame, "Tensor.__mul__.19.forward")
     page.emulate_media(forced_colors="active", reduced_motion="reduce")
-    severe = frame.locator("ga-legend button", has_text="Severe").locator(".bars")
-    expect(severe).to_have_css("forced-color-adjust", "none")
+    bars = frame.locator("ga-tensor-table .bars").first
+    expect(bars).to_have_css("forced-color-adjust", "none")
     # Drawn in the colour of text, whatever that is.
     text = frame.evaluate(
         """() => {
@@ -101,4 +109,21 @@ def test_forced_colours_keep_the_marks_of_grades(
           return color;
         }"""
     )
-    expect(severe).to_have_css("color", text)
+    expect(bars).to_have_css("color", text)
+
+
+def test_forced_colours_decide_on_the_theme_and_the_legend_shows_those_of_the_graph(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    """A canvas keeps its colours: light ones amid black would be all that is seen, or not seen."""
+    frame = open_viewer(page, tensorboard_server(demo_database.parent), in_tab=True)
+    app = frame.locator("ga-app")
+    expect(app).to_have_attribute("theme", "light")
+    page.emulate_media(forced_colors="active", color_scheme="dark", reduced_motion="reduce")
+    expect(app).to_have_attribute("theme", "dark")  # though TensorBoard is light
+    frame.wait_for_function(f"{CORNER} < 60")
+    swatches = frame.locator("ga-legend button:not([disabled]) .swatch")
+    shown = swatches.evaluate_all("all => all.map(one => getComputedStyle(one).backgroundColor)")
+    assert len(shown) == len(set(shown)) == 4, shown  # the suspect, what carries it on, clean …
+    page.emulate_media(forced_colors="none", color_scheme="dark", reduced_motion="reduce")
+    expect(app).to_have_attribute("theme", "light")

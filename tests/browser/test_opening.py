@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sqlite3
 from collections import Counter
 from pathlib import Path
@@ -206,3 +207,18 @@ def test_a_damaged_file_never_shows_the_previous_model(
     frame.select_option("ga-toolbar #file", "good.vis.db")
     frame.wait_for_function(SHOWS_GRAPHS)
     assert scene(frame, NPU)
+
+
+def test_one_of_a_few_files_is_found_by_a_word_of_its_name(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard, tmp_path: Path
+) -> None:
+    """Names of files begin alike: the list of a browser finds them by their beginnings alone."""
+    for name in ("run_of_monday", "run_of_tuesday", "run_of_friday", "run_of_sunday"):
+        shutil.copy(demo_database, tmp_path / f"{name}.vis.db")
+    frame = open_viewer(page, tensorboard_server(tmp_path))
+    frame.locator("ga-toolbar #file").click()
+    page.keyboard.type("tues")
+    page.keyboard.press("Enter")
+    frame.wait_for_function(
+        "document.querySelector('ga-app').state.view.file === 'run_of_tuesday.vis.db'"
+    )

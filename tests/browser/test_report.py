@@ -53,3 +53,13 @@ def test_the_report_is_a_screen_and_a_sheet_and_everybody_can_read_it(
     assert page.evaluate("document.documentElement.scrollWidth") <= 480
     page.evaluate("document.querySelectorAll('details').forEach((one) => one.open = true)")
     assert grave_faults(page.main_frame) == []
+    # On paper nothing can be scrolled: 273 mm between the margins of a sheet that is turned, and
+    # 182 mm for what is seen first, at 96 dots an inch.
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 1032, "height": 700})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1032
+    sheets = re.findall(rb"/MediaBox \[0 0 (\d+)", page.pdf(prefer_css_page_size=True))
+    assert (sheets[0], {*sheets[1:]}) == (b"594", {b"841"})
+    page.evaluate("document.querySelectorAll('details').forEach((one) => one.open = false)")
+    page.set_viewport_size({"width": 687, "height": 1000})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 687

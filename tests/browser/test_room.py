@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.browser.viewer import canvas, open_page, open_viewer, wait_for_details, wait_for_row
-from tests.conftest import StartTensorBoard
+from tests.conftest import BuildDatabase, StartTensorBoard
 
 CULPRIT = "Tensor.__mul__.19.forward"
 OVERVIEW = "#graph_ascend&p.graph_ascend.page=overview"
@@ -128,3 +129,40 @@ def test_a_wide_window_tells_shape_type_and_norm_on_both_sides(
         assert f"{float(norm):.5g}" in texts
     assert texts.count("float32") >= 20
     assert texts.count("[2, 4, 16, 16]") >= 4
+
+
+FULL = """(legend) => {
+  const full = { isEmpty: false, count: '12,345', short: '12K' };
+  legend._setProperty("entries", legend.entries.map((one) => ({ ...one, ...full })));
+}"""
+
+
+@pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
+def test_the_legend_is_one_line_also_where_everything_in_it_occurs(
+    browser: Browser,
+    dumps: Path,
+    build_database: BuildDatabase,
+    tensorboard_server: StartTensorBoard,
+    locale: str,
+) -> None:
+    runs = ("llama_statistics_wrong_attention_scale", "llama_statistics")
+    database = build_database(*(dumps / name / "step0" / "rank" for name in runs), "-oc")
+    size = ViewportSize(width=1280, height=720)
+    with closing(browser.new_context(viewport=size, locale=locale)) as window:
+        frame = open_viewer(window.new_page(), tensorboard_server(database.parent))
+        wait_for_details(frame, CULPRIT)
+        legend = frame.locator("ga-legend")
+        modes = legend.locator("#colours option").evaluate_all("all => all.map(one => one.value)")
+        assert len(modes) == 5
+        for mode in modes:
+            legend.locator("#colours").select_option(mode)
+            expect(legend.locator("button").nth(7)).to_be_attached()
+            legend.evaluate(FULL)  # as many of each as the largest graphs have
+            expect(legend.locator("button:disabled")).to_have_count(0)
+            box = legend.bounding_box()
+            assert box is not None
+            assert box["height"] <= 30, mode
+            # What its bars alone say to the eye is read out.
+            expect(legend.get_by_role("button", name=re.compile("12,345|12K"))).to_have_count(
+                legend.locator("button").count()
+            )

@@ -161,6 +161,19 @@ TASKS = {
         fragment=AT_SCALE,
         most=4,
     ),
+    "another partner than the one that was just ended": Task(
+        "own",
+        ("click ga-details #match", "click ga-match #end", "see ga-match #undo:enabled"),
+        # It is offered, but not chosen: who ends a match wants another one.
+        holds=f"""(() => {{
+          const details = app.shadowRoot.querySelector('ga-details');
+          const {{ candidates, chosen }} = details.shadowRoot.querySelector('ga-match');
+          const names = candidates.map((one) => one.name);
+          const ended = app.state.detail && !app.state.detail.bench;
+          return ended && names.includes('{SCALE}') && chosen?.name !== '{SCALE}';
+        }})()""",
+        fragment=AT_SCALE,
+    ),
     # -- the picture
     "both runs in one tree": Task("demo", ("key i",), holds="app.state.view.unified"),
     "the documented colours": Task("demo", ("key c",), holds="app.state.view.colours !== ''"),

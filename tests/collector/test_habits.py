@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -166,3 +168,66 @@ def test_a_call_in_the_handler_of_an_exception_is_none_that_raised(tmp_path: Pat
     dump = record(tmp_path, step, model, level="L0")
     outputs = [dump.data[f"Module.count.Counting.forward.{n}"]["output"] for n in (0, 1)]
     assert outputs == [[], [None]]
+
+
+@pytest.fixture
+def garbage() -> Iterator[None]:
+    """Whatever a test decides of garbage ends with it."""
+    before, is_on = gc.get_threshold(), gc.isenabled()
+    yield
+    gc.set_threshold(*before)
+    (gc.enable if is_on else gc.disable)()
+
+
+def decided_before() -> tuple[int, int, int]:
+    gc.set_threshold(900, 11, 12)
+    return 900, 11, 12
+
+
+def decided_meanwhile() -> tuple[int, int, int]:
+    gc.set_threshold(123, 4, 5)
+    return 123, 4, 5
+
+
+def let_be() -> tuple[int, int, int]:
+    gc.set_threshold(0)
+    return 0, *gc.get_threshold()[1:]
+
+
+@pytest.mark.usefixtures("garbage")
+@pytest.mark.parametrize(
+    ("before", "meanwhile"),
+    [(decided_before, None), (decided_before, decided_meanwhile), (let_be, None)],
+)
+def test_the_program_decides_when_to_look_for_garbage(
+    before: Callable[[], tuple[int, int, int]],
+    meanwhile: Callable[[], tuple[int, int, int]] | None,
+    tmp_path: Path,
+) -> None:
+    wanted = before()
+    found = []
+
+    def step() -> None:
+        nonlocal wanted
+        torch.neg(torch.ones(2))
+        found.append(gc.get_threshold())
+        if meanwhile is not None:
+            wanted = meanwhile()
+
+    rare = (10 * wanted[0], *wanted[1:])
+    record(tmp_path, step, nn.Linear(2, 2))
+    assert found == [rare]
+    assert gc.get_threshold() == wanted
+
+
+@pytest.mark.usefixtures("garbage")
+def test_garbage_is_kept_where_the_program_keeps_it(tmp_path: Path) -> None:
+    gc.disable()
+    before, found = gc.get_threshold(), []
+
+    def step() -> None:
+        torch.neg(torch.ones(2))
+        found.append(gc.get_threshold())
+
+    record(tmp_path, step, nn.Linear(2, 2))
+    assert found == [before]

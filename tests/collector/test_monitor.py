@@ -316,6 +316,7 @@ def test_a_training_without_trouble_raises_no_alert(tmp_path: Path) -> None:
     ("section", "key"),
     [
         ({"every": 0}, "every"),
+        ({"micro_batches": 1}, "micro_batches"),
         ({"formats": [[]]}, "formats"),
         ({"alerts": {"jump": 10**400}}, "jump"),
         ({"formats": ["xml"]}, "formats"),

@@ -179,8 +179,19 @@ def test_two_runs_have_the_same_sketches(tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("shape", [(3,), (40,), (64, 128), (7, 5, 300), (3, 1000), (300, 300)])
-def test_equal_tensors_have_equal_sketches_whatever_is_beside_them(shape: tuple[int, ...]) -> None:
+def moved(tensor: torch.Tensor) -> torch.Tensor:
+    """The same numbers where no line of the processor's memory begins."""
+    return torch.cat((torch.zeros(1), tensor.reshape(-1)))[1:].view(tensor.shape)
+
+
+def strided(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.stack((tensor, tensor), -1)[..., 0]
+
+
+@pytest.mark.parametrize(
+    "shape", [(3,), (40,), (512,), (64, 128), (7, 5, 300), (3, 1000), (1 << 15,), (300, 301)]
+)
+def test_equal_tensors_have_equal_sketches_wherever_they_lie(shape: tuple[int, ...]) -> None:
     generator = torch.Generator().manual_seed(1)
     tensor = torch.randn(shape, generator=generator)
     sketches = Sketches()
@@ -189,9 +200,10 @@ def test_equal_tensors_have_equal_sketches_whatever_is_beside_them(shape: tuple[
         with unseen():
             for number in range(others):
                 sketches.add(torch.full(shape, float(number)), None)
-            for _ in range(3):
-                sketches.add(tensor, None)
-        found |= {row.tobytes() for row in sketches.take()[-3:]}
+            for one in (tensor, moved(tensor), strided(tensor), tensor.double()):
+                sketches.add(one, None)
+                sketches.add(one, (4.0, -4.0, 0.0, 1.0))  # finite, so that it is read in place
+        found |= {row.tobytes() for row in sketches.take()[-8:]}
     assert len(found) == 1
 
 

@@ -23,7 +23,7 @@ def main() -> None:
 
     name = sys.argv[1]
     with atheris.instrument_imports(
-        include=["msprobe_builder", "msprobe_checks", "msprobe_bisect"]
+        include=["msprobe_builder", "msprobe_checks", "msprobe_bisect", "msprobe_operators"]
     ):
         from tests.fuzz.targets import TARGETS, run
     if name not in TARGETS:

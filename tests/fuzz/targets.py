@@ -10,11 +10,12 @@ from pathlib import Path
 from msprobe_bisect.journal import open_journal
 from msprobe_bisect.traces import parting
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.configuration.compare import compare_packs
 from msprobe_builder.configuration.pack import read_pack
 from msprobe_builder.database.trends.open import opened_trend
-from msprobe_builder.database.trends.read import read_axes
+from msprobe_builder.database.trends.read import read_axes, read_place, read_window
 from msprobe_builder.database.verify import verify
 from msprobe_builder.dump.flow_file import read_flow
 from msprobe_builder.dump.read import read_dump
@@ -22,10 +23,12 @@ from msprobe_builder.facts.fact import encode
 from msprobe_builder.graph.tree import build_tree
 from msprobe_builder.importers.reference_rows import read_reference
 from msprobe_builder.match.match_file import parse_match_file
+from msprobe_builder.match.renaming import read_renaming
 from msprobe_builder.match.rules import read_rules
 from msprobe_builder.metrics.tensor_file import TensorFileError, open_tensor
 from msprobe_builder.pipeline.config import read_config
 from msprobe_builder.sketch.file import read_sketches
+from msprobe_builder.trend.build import build_trend
 from msprobe_builder.trend.monitor import read_rank
 from msprobe_checks.checkpoint.compare import compare
 from msprobe_checks.checkpoint.locate import read_checkpoint
@@ -34,6 +37,7 @@ from msprobe_checks.gradients.similarity import compare_gradients
 from msprobe_checks.monitor.compare import compare_monitors
 from msprobe_checks.monitor.explain import verdict
 from msprobe_operators.call.saved import SavedCallError, load_call
+from msprobe_operators.report.join import join_tables, left_out
 
 Target = Callable[[bytes, Path], object]
 
@@ -69,9 +73,17 @@ def config(content: bytes, folder: Path) -> None:
 
 
 def mapping(content: bytes, folder: Path) -> None:
-    """A layer mapping file."""
-    (folder / "mapping.yaml").write_bytes(content)
-    read_rules(folder / "mapping.yaml")
+    """A mapping file of each kind: of layers, cells, functions, values."""
+    file = folder / "mapping.yaml"
+    file.write_bytes(content)
+    for options in (
+        BuildOptions(cell_mapping=True, cell_mapping_file=file),
+        BuildOptions(api_mapping=True, api_mapping_file=file),
+        BuildOptions(data_mapping_file=file),
+    ):
+        with suppress(UsageError):
+            read_renaming(options)
+    read_rules(file)
 
 
 def matches(content: bytes, _folder: Path) -> None:
@@ -167,10 +179,15 @@ def call(content: bytes, folder: Path) -> None:
 
 
 def trend(content: bytes, folder: Path) -> None:
-    """A file of trends."""
-    (folder / "a.trend.db").write_bytes(content)
-    with opened_trend(folder / "a.trend.db") as connection:
-        read_axes(connection)
+    """A file of trends, ours or the reference tool's."""
+    file = folder / "a.trend.db"
+    file.write_bytes(content)
+    with suppress(BuildError, UsageError):
+        build_trend(file, folder / "out")
+    with opened_trend(file) as connection:
+        axes = read_axes(connection)
+        read_place(connection, 1)
+        read_window(connection, "norm", range(9), axes.ranks[:9], axes.steps[:9])
 
 
 def table(content: bytes, folder: Path) -> None:
@@ -194,12 +211,19 @@ def search(content: bytes, folder: Path) -> None:
     open_journal(folder, None)
 
 
+def results(content: bytes, folder: Path) -> None:
+    """The results of single operators on two devices, joined with themselves."""
+    (folder / "a.csv").write_bytes(content)
+    join_tables(folder / "a.csv", folder / "a.csv")
+    left_out(folder / "a.csv", folder / "a.csv")
+
+
 TARGETS: dict[str, Target] = {
     one.__name__: one
     for one in (
         *(dump, construct, stack, config, mapping, matches, database, reference, settings),
         *(checkpoint, distributed, safetensors, tensor, gradients, monitor, flow, sketches),
-        *(call, trend, table, trace, search),
+        *(call, trend, table, trace, search, results),
     )
 }
 

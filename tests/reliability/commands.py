@@ -5,6 +5,7 @@ from __future__ import annotations
 import html.parser
 import json
 import lzma
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -40,6 +41,11 @@ def a_page(path: Path) -> None:
 
 def a_script(path: Path) -> None:
     compile(path.read_text("utf-8"), str(path), "exec")
+
+
+def a_program(path: Path) -> None:
+    a_script(path)
+    assert os.access(path, os.X_OK)
 
 
 def a_workbook(path: Path) -> None:
@@ -84,6 +90,7 @@ COMMANDS: dict[str, tuple[str, str, Check]] = {
     "check": ("operators check calls -o out", "*.json", some_json),
     "perturb": ("operators perturb calls -o out", "*.json", some_json),
     "script": ("operators script calls --call Torch.neg.0 -o out/x.py", "*.py", a_script),
+    "alias": ("alias --folder out", "msprobe", a_program),
     "replay": ("operators replay call.pkl --script out/x.py", "*.py", a_script),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from multiprocessing.connection import Connection
@@ -17,6 +18,9 @@ from torch import nn
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.command.main import main
 from msprobe_collector import ConfigChecker, PrecisionDebugger, SingleSave
+from msprobe_collector.run.follow import Follower, record_training
+from msprobe_collector.run.settings import Settings
+from msprobe_collector.run.trace import Trace
 from tests.collector.recording import write_config
 from tests.plugin.changing import change, operation, report
 from tests.plugin.conftest import client_of, node
@@ -24,6 +28,7 @@ from tests.reliability.killing import telling
 
 FINE = (0, 4)
 OURS = ("msprobe_", "tb_graph_ascend")
+Command = Callable[[list[str]], int]
 
 
 def build_and_tell(told: Connection, npu: Path, bench: Path, out: Path) -> None:
@@ -32,17 +37,22 @@ def build_and_tell(told: Connection, npu: Path, bench: Path, out: Path) -> None:
         build(BuildConfig(npu, bench), out, name="x", workers=1)
 
 
-def run_and_tell(told: Connection, words: list[str], folder: Path, deadly: int) -> None:
+def run_and_tell(
+    told: Connection, words: list[str], folder: Path, deadly: int, run: Command = main
+) -> None:
     """Run a command in a folder; see :func:`telling`, with a dot for every 200 calls.
 
-    A command that refuses says "?": killing it would prove nothing.
+    A command that refuses says "?": killing it would prove nothing. Its temporary files lie in
+    the folder, too.
     """
     os.chdir(folder)
+    tempfile.tempdir = str(folder / "tmp")
+    Path(tempfile.tempdir).mkdir(exist_ok=True)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(nowhere, stream)
     with telling(told, 200, deadly):
-        if main(words) not in FINE:
+        if run(words) not in FINE:
             os.write(told.fileno(), b"?")
 
 
@@ -138,6 +148,29 @@ def _settings(folder: Path) -> None:
     del checker
 
 
+def _followed(folder: Path) -> None:
+    """As msprobe-run records a training that knows nothing of it."""
+    follower = record_training(folder / "dump", step=[0, 1, 2])
+    model, optimizer = _model()
+    for _ in _steps(model, optimizer):
+        pass
+    follower.stop()
+
+
+def _traced(folder: Path) -> None:
+    """The same, one line for each step."""
+
+    def make() -> PrecisionDebugger:
+        return PrecisionDebugger(dump_path=folder / "dump", step=[0, 1, 2])
+
+    follower = Follower(make, Settings(trace=True), None, partial(Trace, folder / "dump"))
+    follower.install()
+    model, optimizer = _model()
+    for _ in _steps(model, optimizer):
+        pass
+    follower.stop()
+
+
 def _single_saves(folder: Path) -> None:
     saver = SingleSave(folder / "saved")
     for step in range(3):
@@ -154,6 +187,8 @@ TRAININGS: dict[str, Callable[[Path], None]] = {
     "gradients": _gradients,
     "settings": _settings,
     "single saves": _single_saves,
+    "msprobe-run": _followed,
+    "trace": _traced,
 }
 
 

@@ -56,6 +56,9 @@ def check_recorded(folder: Path) -> None:
             folder = path.parent / "dump_tensor_data"
             if (folder / "index.json").exists() or (folder / name).exists():
                 open_tensor(folder, name)
+    for path in folder.rglob("trace*.jsonl"):
+        *lines, _ = path.read_text("utf-8").split("\n")  # the last one may be half
+        assert [json.loads(line)["step"] for line in lines] == list(range(len(lines)))
     for path in folder.rglob("rank*"):
         if path.parent.name == "monitor":
             read_rank(path)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msprobe_builder.base.memory import give_back_arrays
@@ -70,7 +71,8 @@ def _run_in_pool(tasks: dict[int, tuple[Work, PairJob, Path]], count: int, done:
         futures = {}
         for number, (work, job, folder) in tasks.items():
             try:
-                futures[pool.submit(_attempt_in_worker, work, job, folder)] = number
+                with _without_script():  # processes are started here
+                    futures[pool.submit(_attempt_in_worker, work, job, folder)] = number
             except BrokenProcessPool:
                 unfinished.append(number)
         for future in as_completed(futures):
@@ -86,6 +88,25 @@ def _run_in_pool(tasks: dict[int, tuple[Work, PairJob, Path]], count: int, done:
         raise
     pool.shutdown()
     return sorted(unfinished)
+
+
+@contextmanager
+def _without_script() -> Iterator[None]:
+    """Hide the program from processes that start: they would run it again, as a module.
+
+    Nothing of it is needed there, and scripts that compare ranks seldom ask for their own name.
+    """
+    main = sys.modules["__main__"]
+    kept = {name: main.__dict__[name] for name in _OF_A_SCRIPT if name in main.__dict__}
+    try:
+        main.__spec__ = None
+        main.__dict__.pop("__file__", None)
+        yield
+    finally:
+        main.__dict__.update(kept)
+
+
+_OF_A_SCRIPT = ("__spec__", "__file__")
 
 
 def _begin_worker() -> None:

@@ -20,7 +20,7 @@ from msprobe_builder.verdict.model.converging import Leaks, Ways
 from msprobe_builder.verdict.model.edges import maker_guessed, of_edges
 from msprobe_builder.verdict.model.exchanged import without_exchanged
 from msprobe_builder.verdict.model.lacking import calls_alone, cut_off, of_lacking
-from msprobe_builder.verdict.model.outputs import looked_behind, of_draws, of_outputs
+from msprobe_builder.verdict.model.outputs import first_alone, looked_behind, of_draws, of_outputs
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -318,6 +318,8 @@ def _explained(evidence: Evidence, clue: Clue) -> Clue:
             # Nothing but modules was recorded: what happens between them is the module's around.
             return replace(clue, node=around, cause=Cause.BETWEEN)
         return clue
+    if clue.cause in ONE_SIDED and clue.row >= 0:
+        return first_alone(evidence.runs, clue)
     if clue.cause is Cause.OUTPUT and evidence.runs.npu.calls.is_api[clue.node]:
         return looked_behind(evidence, clue)
     return maker_guessed(evidence.runs, clue) if clue.cause is Cause.EXTERNAL else clue

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.part import inputs_of
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import Clue
 from msprobe_builder.verdict.model.runs import Runs
@@ -44,11 +45,23 @@ def _is_exchanged(runs: Runs, row: int) -> bool:
 def _like(
     table: ParameterTable, elsewhere: ParameterTable, runs: Runs, row: int, but: int, side: int
 ) -> bool:
-    """Whether a call of the other side, of the same operator, has the tensor of a row."""
+    """Whether a call of the other side, of the same operator, has all that the call of a row has.
+
+    One that has this tensor alone is another call: zeros and states of a recurrence are many's.
+    """
     calls = (runs.npu, runs.bench)[1 - side].calls
     operator = (runs.npu, runs.bench)[side].calls.operators[
         int((runs.npu, runs.bench)[side].calls.stem[table.node[row]])
     ]
+    nodes = elsewhere.node[_near(table, elsewhere, row, but)]
+    for given in inputs_of(table, int(table.node[row])).tolist():
+        if given != row:
+            nodes = nodes[np.isin(nodes, elsewhere.node[_near(table, elsewhere, given, -1)])]
+    return any(calls.operators[int(calls.stem[node])].name == operator.name for node in nodes)
+
+
+def _near(table: ParameterTable, elsewhere: ParameterTable, row: int, but: int) -> Int:
+    """Rows of the other side, in the same place of a call, that hold about the same numbers."""
     rows = np.flatnonzero(
         (elsewhere.section == table.section[row])
         & (elsewhere.position == table.position[row])
@@ -56,14 +69,10 @@ def _like(
         & elsewhere.is_tensor
     )[:_MOST]
     rows = rows[rows != but]
-    names = [calls.operators[int(stem)].name for stem in calls.stem[elsewhere.node[rows]].tolist()]
-    rows = rows[np.array([name == operator.name for name in names], dtype=bool)]
-    if not len(rows):
-        return False
     own = table.statistics[:, row, None]
     if not np.isfinite(own).all():
-        return False
+        return rows[:0]
     size = np.abs(own).max()
     apart = np.abs(elsewhere.statistics[:, rows] - own)
     near = apart <= _ALIKE * np.abs(own) + _SMALL * size
-    return bool(near.all(axis=0).any())
+    return np.asarray(rows[near.all(axis=0)])

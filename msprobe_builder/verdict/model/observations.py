@@ -284,5 +284,5 @@ def surprise(seen: Observations, rows: Int, expected: Float, carried: Float | fl
     # Rounding moves each by chance; that all move alike counts for each.
     together = np.sqrt((times**2).sum(axis=0))
     several = np.where(seen.is_factor[rows], np.fmax(several, together), several)
-    found = np.nan_to_num(np.where(np.isnan(exact), several, exact), nan=0.0)
+    found = np.nan_to_num(np.fmax(exact, several), nan=0.0)
     return np.where(e < _UNRELATED, found, np.fmin(found, 1.0))

@@ -72,13 +72,16 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
             yield Clue(_CAST, 0, at, Cause.OUTPUT, row, float(seen.size[row]), float(told[place]))
             continue
         cause, strength = Cause.OUTPUT, float(score[place])
-        if named[place]:
+        # Of other sizes, and with the same result: another formula.
+        if named[place] and (score[place] > 1 or _same_shapes(runs, at)):
             several = evidence.arguments[at]
             tells = bool(evidence.does.counts[at]) and _same_shapes(runs, at)
             plain = any(not (one.is_slight or (one.is_count and not tells)) for one in several)
             strength = max(_ARGUMENT_SHOWS * strength, _ARGUMENT if plain else 0.0)
             cause = Cause.ARGUMENT
-        yield Clue(strength, 0, at, cause, row, float(seen.size[row]), float(told[place]))
+        # Whole numbers that differ are seen, whatever was expected of them.
+        usual = 0.0 if discrete[place] else float(told[place])
+        yield Clue(strength, 0, at, cause, row, float(seen.size[row]), usual)
     for at, several in evidence.arguments.items() if _are_of_one_batch(runs) else ():
         # What comes out has another size than there, so that nothing is compared.
         is_told = bool(evidence.does.counts[at]) and _same_shapes(runs, at)
@@ -152,6 +155,9 @@ def looked_behind(evidence: Evidence, clue: Clue) -> Clue:
     runs = evidence.runs
     if clue.error >= WORST:
         return replace(clue, node=_origin(runs, clue.node))
+    ahead = int(runs.npu.calls.twin[clue.node]) if runs.backward[clue.node] else -1
+    if ahead >= 0 and (runs.partner[ahead] < 0 or runs.other_operator[ahead]):
+        return replace(clue, node=ahead)  # another call gives back another gradient
     if runs.partner[clue.node] < 0 or runs.other_operator[clue.node]:
         return replace(clue, node=_first_of_alike(runs, clue.node))
     unmatched = _given_by_unmatched(evidence, clue.node)
@@ -160,6 +166,41 @@ def looked_behind(evidence: Evidence, clue: Clue) -> Clue:
         return replace(clue, side=unmatched[0], node=unmatched[1], cause=cause)
     by = arranged_by(runs, clue.node, evidence.arguments, is_gross=clue.error > _GROSS)
     return clue if by is None else replace(clue, side=by[0], node=by[1], cause=Cause.ORDER)
+
+
+def first_alone(runs: Runs, clue: Clue) -> Clue:
+    """A call of one side alone, as the first of those of its operator in its module.
+
+    What the first of them does may not show, such as adding to zeros.
+    """
+    part, partner = ((runs.npu, runs.partner), (runs.bench, runs.bench_partner))[clue.side]
+    parent, kind = part.tree.parent, operations(part.calls)
+    alike = (parent == parent[clue.node]) & (kind == kind[clue.node]) & (partner < 0)
+    first = int(np.argmax(alike & part.calls.is_forward_call))
+    is_call = part.calls.is_forward_call[clue.node] and partner[clue.node] < 0
+    return replace(clue, node=_before_unknown(runs, clue.side, first)) if is_call else clue
+
+
+def _before_unknown(runs: Runs, side: int, node: int) -> int:
+    """The first call of those behind one another that put out what has no counterpart.
+
+    Only behind the last of them are both sides compared again. What comes from another module is
+    told there, if it is off.
+    """
+    part, maker, other = (
+        (runs.npu, runs.origin, runs.other),
+        (runs.bench, runs.bench_origin, runs.bench_row),
+    )[side]
+    for _ in range(_ALIKE_CALLS):
+        made = maker[inputs_of(part.table, node)]
+        made = made[made >= 0]
+        before = part.table.node[made[other[made] < 0]]
+        before = before[part.calls.is_forward_call[before] & (before < node)]
+        before = before[part.tree.parent[before] == part.tree.parent[node]]
+        if not len(before):
+            break
+        node = int(before.min())
+    return node
 
 
 def _are_of_one_batch(runs: Runs) -> bool:

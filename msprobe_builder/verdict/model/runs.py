@@ -102,6 +102,8 @@ def runs_of(result: PairResult) -> Runs:
         np.asarray(producers(one.tree, one.calls, one.table), dtype=np.int64)
         for one in (npu, bench)
     )
+    if mixed:
+        other[_summed_over_uses(npu, maker)] = -1
     return Runs(
         npu,
         bench,
@@ -120,6 +122,31 @@ def runs_of(result: PairResult) -> Runs:
         _open_modules(npu),
         mixed,
     )
+
+
+def _summed_over_uses(part: Part, maker: Int) -> Int:
+    """Gradients that calls give to weights which several calls of a pass have used.
+
+    Autocast converts a weight once, and what the calls give to the converted one adds up before
+    anybody sees it; where nothing is converted each call shows its own. The gradients of the
+    parameters tell of both.
+    """
+    table, tree = part.table, part.tree
+    made = np.append(table.section, -1)[maker] == Section.PARAMETERS
+    used = np.flatnonzero(
+        made & (table.section == Section.INPUT) & part.calls.is_forward_call[table.node]
+    )
+    weight = maker[used]
+    key = np.stack([part.calls.stem[table.node[weight]], table.name_id[weight]])
+    key = np.concatenate([key, tree.micro_step[table.node[used]][None]])
+    _, which, times = np.unique(key, axis=1, return_inverse=True, return_counts=True)
+    several = used[times[which.reshape(-1)] > 1]
+    back = part.calls.twin[table.node[several]]
+    several, back = several[back >= 0], back[back >= 0]
+    width = 1 + int(table.position.max(initial=0))
+    given = table.node.astype(np.int64) * width + table.position
+    asked = back.astype(np.int64) * width + table.position[several]
+    return np.flatnonzero(np.isin(given, asked) & (table.section == Section.OUTPUT))
 
 
 def _comparable(npu: Part, bench: Part, partner: Int, other: Int) -> Bool:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe_builder.files import torch_archive
+from msprobe_builder.base.crc import crc32
 from msprobe_builder.metrics.tensor_file import TensorFileError, open_tensor
 
 
@@ -205,16 +205,11 @@ def checksum(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     else:
         monkeypatch.setitem(sys.modules, "isal", None)
         monkeypatch.setitem(sys.modules, "isal.isal_zlib", None)
-    crc32 = _checksum_of_archives()
-    assert crc32.__module__.startswith(request.param)
+    crc32.cache_clear()
+    assert crc32().__module__.startswith(request.param)
     yield
     monkeypatch.undo()
-    _checksum_of_archives()
-
-
-def _checksum_of_archives() -> Callable[[memoryview, int], int]:
-    torch_archive._crc32.cache_clear()
-    return torch_archive._crc32()
+    crc32.cache_clear()
 
 
 @pytest.mark.usefixtures("checksum")

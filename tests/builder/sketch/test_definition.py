@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msprobe_builder.base.codes import SLICES
-from msprobe_builder.sketch.definition import FLAT, flat_signs, sketch_of, slice_length
+from msprobe_builder.sketch.definition import (
+    FLAT,
+    flat_signs,
+    grid_of,
+    matrix_of,
+    sketch_of,
+    slice_length,
+)
 
 SHAPES = st.one_of(
     st.lists(st.integers(0, 12), max_size=4).map(tuple),
@@ -26,6 +33,14 @@ def drawn(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
 
 def close(found: np.ndarray, wanted: np.ndarray, size: float) -> bool:
     return bool(np.abs(found - wanted).max(initial=0) <= 1e-6 * size + 1e-30)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 9), max_size=4).map(tuple))
+def test_a_product_with_the_matrix_is_the_sketch(shape: tuple[int, ...]) -> None:
+    array = drawn(shape)
+    found = array.reshape(-1) @ matrix_of(grid_of(shape))
+    assert close(found, sketch_of(array).numbers, 10 * np.sqrt(array.size))
 
 
 @settings(max_examples=60, deadline=None)

@@ -153,3 +153,22 @@ def test_the_writer_of_the_examples_writes_what_is_read(tmp_path: Path) -> None:
     request = {"npu_path": str(tmp_path / "npu"), "bench_path": str(tmp_path / "bench")}
     (tmp_path / "compare.json").write_text(json.dumps(request))
     assert main(["-i", str(tmp_path / "compare.json"), "-o", str(tmp_path / "out")]) == 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="only Linux tells")
+def test_what_was_read_is_no_memory_of_the_process(tmp_path: Path) -> None:
+    content = packed_head() + packed_block(ROWS, 0, rows(20_000))
+    path = written(tmp_path, content)
+    sketches = read_sketches(path, RECORDS)
+    assert sketches is not None
+    assert resident(path) < len(content) / 10
+    assert len(sketches.rows(np.arange(20_000))) == 20_000
+    assert resident(path) < len(content) / 10
+
+
+def resident(path: Path) -> int:
+    """Bytes of a mapped file that this process holds."""
+    lines = Path("/proc/self/smaps").read_text().splitlines()
+    first = next(number for number, line in enumerate(lines) if line.endswith(str(path)))
+    size = next(line for line in lines[first:] if line.startswith("Rss:"))
+    return int(size.split()[1]) * 1024

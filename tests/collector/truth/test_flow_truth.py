@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pytest
 import torch
@@ -42,6 +43,9 @@ ALL = [
 ]
 
 
+Build: TypeAlias = Callable[[], tuple[torch.nn.Module, Any]]
+
+
 class Seen(NamedTuple):
     """A call that is over."""
 
@@ -50,6 +54,14 @@ class Seen(NamedTuple):
     given: list[Any]
     is_written: list[bool]  # by tensor that it was given
     put_out: list[Any]
+
+
+def shard_of(tensor: Any) -> torch.Tensor:
+    """What this process holds of a distributed tensor; that has no memory of its own."""
+    for name in ("_local_tensor", "elem"):  # the latter of what is still on its way
+        tensor = getattr(tensor, name, tensor)
+    shard: torch.Tensor = tensor
+    return shard
 
 
 class Observer:
@@ -66,14 +78,18 @@ class Observer:
             pending = enter(session, call, args, kwargs, *rest, **more)
             found: list[Any] = []
             collect_tensors((list(args), dict(kwargs)), found)
-            before[pending] = [(one, one._version, one.clone()) for one in found]
+            shards = [shard_of(one) for one in found]
+            before[pending] = [
+                (one, shard._version, shard.clone())
+                for one, shard in zip(found, shards, strict=True)
+            ]
             return pending
 
         def left(session: Any, pending: Any, result: Any, parameters: Any) -> None:
             found: list[Any] = []
             collect_tensors(result, found)
             written = [
-                one._version != version or not torch.equal(one, copy)
+                shard_of(one)._version != version or not torch.equal(shard_of(one), copy)
                 for one, version, copy in before[pending]
             ]
             given = [one for one, _, _ in before[pending]]
@@ -102,13 +118,13 @@ class Observer:
                     one for one, is_written in zip(given, written, strict=True) if is_written
                 ]
                 for tensor in changed:
-                    for other in memory.get(tensor.untyped_storage().data_ptr(), ()):
+                    for other in memory.get(shard_of(tensor).untyped_storage().data_ptr(), ()):
                         made.pop(other, None)
                 for position, tensor in enumerate(put_out):
                     is_same = any(tensor is one for one in given)
                     if not is_same or any(tensor is one for one in changed):
                         made[id(tensor)] = At(name, Place.OUTPUT, position)
-                    inside = memory.setdefault(tensor.untyped_storage().data_ptr(), [])
+                    inside = memory.setdefault(shard_of(tensor).untyped_storage().data_ptr(), [])
                     inside.append(id(tensor))
             else:
                 for position, tensor in enumerate(put_out):
@@ -117,8 +133,10 @@ class Observer:
         return found
 
 
-def recorded(model: str, training: str, level: str, path: Path, **more: Any) -> list[Dump]:
-    net, data = built(model)
+def recorded(
+    build: Build, training: str, level: str, path: Path, rank: str = "rank", **more: Any
+) -> list[Dump]:
+    net, data = build()
     config = write_config(path, level=level, **more)
     debugger = PrecisionDebugger(config_path=config)
 
@@ -132,14 +150,14 @@ def recorded(model: str, training: str, level: str, path: Path, **more: Any) -> 
     torch.manual_seed(5)
     TRAININGS[training](net, data, window)
     debugger.close()
-    return [read_dump(step / "rank") for step in sorted((path / "dump").iterdir())]
+    return [read_dump(step / rank) for step in sorted((path / "dump").iterdir())]
 
 
 @pytest.mark.parametrize(("model", "training"), CASES)
 def test_makers_put_out_that_very_tensor(
     model: str, training: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check_identity(model, training, tmp_path, monkeypatch)
+    check_identity(partial(built, model), training, tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
@@ -147,10 +165,16 @@ def test_makers_put_out_that_very_tensor(
 def test_all_makers_put_out_that_very_tensor(
     model: str, training: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check_identity(model, training, tmp_path, monkeypatch)
+    check_identity(partial(built, model), training, tmp_path, monkeypatch)
 
 
-def check_identity(model: str, training: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def check_identity(
+    build: Build,
+    training: str,
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rank: str = "rank",
+) -> None:
     observer = Observer(monkeypatch)
     starts: list[int] = []
     begin = Session.begin
@@ -160,7 +184,7 @@ def check_identity(model: str, training: str, path: Path, monkeypatch: pytest.Mo
         begin(session, directory)
 
     monkeypatch.setattr(Session, "begin", began)
-    dumps = recorded(model, training, "mix", path, statistics={"flow": True})
+    dumps = recorded(build, training, "mix", path, rank, statistics={"flow": True})
     calls = observer.calls
     for dump, first, last in zip(dumps, starts, [*starts[1:], len(calls)], strict=True):
         observer.calls = calls[first:last]
@@ -209,7 +233,8 @@ def test_numbers_are_those_of_the_makers(
     model: str, training: str, level: str, tmp_path: Path
 ) -> None:
     told = 0
-    for dump in recorded(model, training, level, tmp_path, task="tensor", tensor={"flow": True}):
+    build = partial(built, model)
+    for dump in recorded(build, training, level, tmp_path, task="tensor", tensor={"flow": True}):
         flow, saved = flow_of(dump), Saved(dump)
         for at, makers in flow.items():
             told += check_numbers(saved, at, makers)

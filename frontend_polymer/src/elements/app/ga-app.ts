@@ -14,6 +14,7 @@ import { selectAt, type NodePlace, type Step } from '../../session/finding';
 import { nextColours } from '../../session/colours';
 import type { ViewState } from '../../session/state';
 import {
+  forcedTheme,
   hostTheme,
   onHostThemeChange,
   rememberThemeChoice,
@@ -256,7 +257,8 @@ export class GaApp extends LocalizedElement implements CommandTarget {
   }
 
   private applyTheme(): void {
-    this.theme = this.themeChoice === 'auto' ? hostTheme() : this.themeChoice;
+    const chosen = this.themeChoice === 'auto' ? hostTheme() : this.themeChoice;
+    this.theme = forcedTheme() ?? chosen;
   }
 
   private goTo(to: NodeRef | Step): void {

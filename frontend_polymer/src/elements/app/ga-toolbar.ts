@@ -108,7 +108,8 @@ export class GaToolbar extends LocalizedElement {
       <h1 class="visually-hidden">[[text.title]]</h1>
       <label class="file">
         <span>[[text.toolbar.file]]</span>
-        <select id="file" on-change="_file"></select>
+        <!-- Names of files are long, and begin alike. -->
+        <select id="file" data-long="3" on-change="_file"></select>
       </label>
       <button
         id="overview"

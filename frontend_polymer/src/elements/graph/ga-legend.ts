@@ -27,6 +27,8 @@ const PARTS_SHOWN = ['suspect', 'carrier', 'clean', 'unjudged'] as const;
 
 /** From here on counts are shortened; the tooltip has all digits. */
 const CROWDED = 100_000;
+/** The same where overflow levels share a narrow line. */
+const SHORTENED = 10_000;
 const compact = new Intl.NumberFormat('en-US', { notation: 'compact' });
 
 interface Entry {
@@ -40,6 +42,7 @@ interface Entry {
   readonly name: string;
   readonly range: string;
   readonly count: string;
+  readonly short: string;
   readonly title: string;
   readonly isEmpty: boolean;
   readonly isActive: boolean;
@@ -60,7 +63,7 @@ export class GaLegend extends LocalizedElement {
       <template is="dom-repeat" items="[[entries]]">
         <span class="kind muted" aria-hidden="true" hidden$="[[!item.isFirst]]">[[item.kind]]</span>
         <button
-          class$="plain [[_spare(item)]]"
+          class$="plain [[_spare(item)]] [[_drawn(item)]]"
           data-key$="[[item.key]]"
           disabled$="[[item.isEmpty]]"
           aria-pressed$="[[item.isActive]]"
@@ -70,9 +73,10 @@ export class GaLegend extends LocalizedElement {
           <span class$="swatch [[item.border]]" style$="[[item.style]]"
             ><span class="bars" style$="[[item.bars]]"></span
           ></span>
-          <span><span class="visually-hidden">[[item.kind]] </span>[[item.name]]</span>
+          <span class="name"><span class="visually-hidden">[[item.kind]] </span>[[item.name]]</span>
           <span class="range muted">[[item.range]]</span>
           <span class="count">[[item.count]]</span>
+          <span class="count short">[[item.short]]</span>
         </button>
       </template>
       <span class="total muted">[[position]]</span>
@@ -121,6 +125,12 @@ export class GaLegend extends LocalizedElement {
   /** An overflow level or a mark that nothing has; one level stays, to say that it was checked. */
   _spare({ isEmpty, key, isFirst }: Entry): string {
     return isEmpty && key.startsWith('overflow') && !isFirst ? 'spare' : '';
+  }
+
+  /** Bars or hatching say what it is, where there is no room for words. */
+  _drawn({ bars, key, border }: Entry): string {
+    const isBarred = key.startsWith('grade') && bars.startsWith('--bars');
+    return isBarred || border === 'near-zero' || border === 'hidden' ? 'drawn' : '';
   }
 
   _isLone(state: AppState): boolean {
@@ -264,6 +274,7 @@ export class GaLegend extends LocalizedElement {
       key,
       name,
       count: total < CROWDED ? count : compact.format(total),
+      short: total < SHORTENED ? count : compact.format(total),
       title: total > 0 ? this.text.legend.stepThrough(name, count) : this.text.legend.none(name),
       isEmpty: total === 0,
       isActive: listedKey(this.state) === key,

@@ -47,6 +47,9 @@ export const legendStyles = html`<style>
   .count {
     font-weight: 600;
   }
+  .short {
+    display: none;
+  }
   #colours {
     height: 22px;
     padding: 0 2px;
@@ -56,6 +59,14 @@ export const legendStyles = html`<style>
   @media (forced-colors: active) {
     :host {
       gap: 2px 6px;
+    }
+    /* They explain the canvas, which keeps its colours. */
+    button .swatch,
+    button .swatch .bars {
+      forced-color-adjust: none;
+    }
+    button .swatch .bars {
+      color: inherit;
     }
   }
   .waiting {
@@ -110,6 +121,31 @@ export const legendStyles = html`<style>
     .kind {
       margin-left: 2px;
       padding-left: 8px;
+    }
+    /* Grades that share the line with overflow levels: bars and tooltips name them. */
+    .kind:not([hidden]) ~ .total {
+      display: none;
+    }
+    #colours:has(~ .kind:not([hidden])) {
+      max-width: 108px;
+    }
+    .kind:not([hidden]) ~ button,
+    button:has(~ .kind:not([hidden])) {
+      padding: 0 4px;
+    }
+    button.drawn:has(~ .kind:not([hidden])) .name {
+      position: absolute;
+      width: 1px;
+      overflow: hidden;
+      clip-path: inset(50%);
+    }
+    .kind:not([hidden]) ~ button .count,
+    button:has(~ .kind:not([hidden])) .count {
+      display: none;
+    }
+    .kind:not([hidden]) ~ button .short,
+    button:has(~ .kind:not([hidden])) .short {
+      display: inline;
     }
     /* What nothing has, where the line is full. */
     button.spare {

@@ -5,7 +5,7 @@ import { create } from './create';
 import { LocalizedElement } from './localized';
 import { controls } from './styles';
 
-/** Lists that are longer than this are searched; a shorter one is read. */
+/** Lists that are longer than this, or their own `data-long`, are searched; a shorter one is read. */
 const LONG = 12;
 /** So many are shown at once: what is not among them is found by typing. */
 const MOST = 200;
@@ -106,7 +106,8 @@ export class GaChoices extends LocalizedElement {
   /** What would open the list of a select, or look for a letter in it. */
   private offered(event: Event): void {
     const { target } = event;
-    if (!(target instanceof HTMLSelectElement) || target.options.length <= LONG) return;
+    if (!(target instanceof HTMLSelectElement)) return;
+    if (target.options.length <= Number(target.dataset['long'] ?? LONG)) return;
     let typed = '';
     if (event instanceof KeyboardEvent) {
       const { key, altKey, ctrlKey, metaKey } = event;

@@ -1,0 +1,164 @@
+"""Whether the ranks of one monitored training that hold the same parameters keep them the same."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.files.text_files import read_text_file
+from msprobe_builder.trend.monitor import RankValues, order_of, read_rank, require_ranks
+from msprobe_checks.monitor.compare import RankPair, pair_ranks
+
+_PLACE = "place.json"
+# What all replicas have alike at each step, whatever data each was given.
+_ALIKE = frozenset({"weight", "gradient", "learning_rate", "updated_weight"})
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Parted:
+    """The first step and place at which replicas are not alike."""
+
+    step: int
+    kind: str
+    name: str
+    apart: float  # relative, the most
+    ranks: tuple[int, ...]  # that are not like most; all of them where none are most
+    others: tuple[int, ...]  # that are
+    company: int  # more places of that step
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """What was compared; ``parted`` is None where all are alike."""
+
+    groups: tuple[tuple[int, ...], ...]
+    axes: tuple[str, ...]
+    rows: int
+    alone: int  # rows that one of two ranks has
+    bad: int  # rows that hold NaN or infinity on both
+    steps: tuple[int, int]
+    parted: Parted | None
+
+
+def compare_replicas(run: Path, tolerance: float = TOLERANCE) -> Replicas:
+    """Hold the ranks of ``run`` that are replicas against the first of them.
+
+    UsageError where it has none; BuildError where a file is damaged.
+    """
+    folders = require_ranks(run)
+    places = {rank: _place(folder) for rank, folder in folders.items()}
+    groups = _groups(places)
+    if not groups:
+        raise UsageError(
+            f"{run} holds no ranks that train the same parameters along an axis that is known;"
+            " give a second run to compare it with."
+        )
+    values = {rank: read_rank(folders[rank]) for group in groups for rank in group}
+    pairs: list[tuple[tuple[int, ...], RankPair]] = []
+    for group in groups:
+        first = _alike(values[group[0]])
+        pairs += [(group, pair_ranks(rank, _alike(values[rank]), first)) for rank in group[1:]]
+    rows = sum(len(pair.step) for _, pair in pairs)
+    if not rows:
+        raise UsageError(f"The replicas of {run} have no step and name in common.")
+    axes = {axis for group in groups for axis in places[group[0]][1]}
+    found = [pair.step for _, pair in pairs if len(pair.step)]
+    return Replicas(
+        tuple(groups),
+        tuple(sorted(axes)),
+        rows,
+        sum(pair.alone + len(pair.resized[0]) for _, pair in pairs),
+        sum(int(pair.is_bad.sum()) for _, pair in pairs),
+        (min(int(one.min()) for one in found), max(int(one.max()) for one in found)),
+        _parted(pairs, tolerance),
+    )
+
+
+_Place = tuple[dict[str, int], tuple[str, ...]]  # coordinates, axes of replicas
+
+
+def _place(folder: Path) -> _Place:
+    path = folder / _PLACE
+    if not path.is_file():
+        return {}, ()
+    try:
+        content: Any = json.loads(read_text_file(path, "record again with this version"))
+        coordinates = {str(name): int(at) for name, at in content["coordinates"].items()}
+        return coordinates, tuple(str(axis) for axis in content["replicas"])
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise BuildError(f"{path} is damaged ({type(error).__name__}); remove it.") from error
+
+
+def _groups(places: Mapping[int, _Place]) -> list[tuple[int, ...]]:
+    """Ranks that differ in nothing but the place along axes of replicas."""
+    found: dict[tuple[Any, ...], list[int]] = {}
+    for rank, (coordinates, axes) in sorted(places.items()):
+        if axes:
+            fixed = {name: at for name, at in coordinates.items() if name not in axes}
+            found.setdefault((axes, *sorted(fixed.items())), []).append(rank)
+    return [tuple(ranks) for ranks in found.values() if len(ranks) > 1]
+
+
+def _alike(values: RankValues) -> RankValues:
+    """The rows that replicas have alike."""
+    kept = np.array([kind in _ALIKE for kind, _ in values.targets], dtype=bool)
+    rows = kept[values.target] if len(kept) else np.zeros(0, dtype=bool)
+    return RankValues(
+        values.targets,
+        values.step[rows],
+        values.target[rows],
+        values.values[rows],
+        values.count[rows],
+        values.rounding,
+    )
+
+
+def _parted(pairs: list[tuple[tuple[int, ...], RankPair]], tolerance: float) -> Parted | None:
+    beyond = [
+        (int(pair.step[row]), order_of(pair.targets[pair.target[row]]), place, row)
+        for place, (_, pair) in enumerate(pairs)
+        for row in np.flatnonzero(pair.apart > tolerance).tolist()
+    ]
+    if not beyond:
+        return None
+    step, _, place, row = min(beyond)
+    group, pair = pairs[place]
+    target = pair.targets[pair.target[row]]
+    told = dict(_values_at(group, pairs, step, target))
+    most, count = Counter(told.values()).most_common(1)[0]
+    odd = tuple(rank for rank in group if told.get(rank, most) != most)
+    is_clear = 2 * count > len(told)
+    here = {pairs[at][1].targets[pairs[at][1].target[one]] for s, _, at, one in beyond if s == step}
+    apart = max(
+        float(pairs[at][1].apart[one])
+        for s, _, at, one in beyond
+        if s == step and pairs[at][1].targets[pairs[at][1].target[one]] == target
+    )
+    ranks = odd if is_clear else group
+    others = tuple(rank for rank in group if rank not in ranks)
+    kind, name = target
+    return Parted(step, kind, name, apart, ranks, others, len(here) - 1)
+
+
+def _values_at(
+    group: tuple[int, ...],
+    pairs: list[tuple[tuple[int, ...], RankPair]],
+    step: int,
+    target: tuple[str, str],
+) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """What each rank of a group holds there but for rounding, to be counted."""
+    for of, pair in pairs:
+        if of is not group or target not in pair.targets:
+            continue
+        number = pair.targets.index(target)
+        for row in np.flatnonzero((pair.step == step) & (pair.target == number)).tolist():
+            yield pair.rank, tuple(f"{value:.5g}" for value in pair.first[row])
+            yield group[0], tuple(f"{value:.5g}" for value in pair.second[row])
