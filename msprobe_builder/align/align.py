@@ -9,6 +9,7 @@ from msprobe_builder.align.contradictions.apart import take_back_apart
 from msprobe_builder.align.contradictions.of_modules import take_back
 from msprobe_builder.align.contradictions.parts import take_back_parts
 from msprobe_builder.align.evidence.adapters import with_adapters
+from msprobe_builder.align.evidence.drawn_sizes import without_drawn_sizes
 from msprobe_builder.align.evidence.flow import flow_of, is_leaf
 from msprobe_builder.align.evidence.hands_on import hands_on
 from msprobe_builder.align.evidence.holding import holds
@@ -53,7 +54,6 @@ from msprobe_builder.align.pairing.weights import (
     both_kinds,
     contradicted,
     hosts_by_weights,
-    in_order,
     pair_by_weights,
     twins_by_weights,
 )
@@ -122,7 +122,7 @@ def align_by_evidence(
     )
     twins = twins_by_weights(left, right, known)
     hosts = hosts_by_weights(left, right, known)
-    known.twin, known.other_twin = in_order(left, right, *both_kinds(twins, hosts))
+    known.twin, known.other_twin = both_kinds(twins, hosts)
     elsewhere |= contradicted(left, right, partner, *twins)
     if (twins[0] < 0).all():  # where weights do not tell, one author may count from one
         elsewhere |= with_content(npu, known.words.recounted(known.other_words, partner) & ~asked)
@@ -144,8 +144,9 @@ def align_by_evidence(
     _pair_by_leaves(pairs, core, other_core, twins)
     if not known.trust.equal and has_values(left) and has_values(right):
         flows = flow_of(left, npu.table), flow_of(right, bench.table)
+        left, right = without_drawn_sizes((left, right), flows, texts, operators)
+        pairs.npu, pairs.bench = left, right
         pair_by_order_and_flow(pairs, *flows, Kinds.of(operators).commuting)
-    _pair_around(pairs, core, other_core)
     for node in np.flatnonzero((pairs.partner >= 0) & (outline.kind == Kind.MODULE)).tolist():
         note(pairs, node, int(pairs.partner[node]))
     if not known.trust.equal and has_values(left) and has_values(right):
@@ -243,17 +244,6 @@ def _pair_by_leaves(pairs: Pairs, core: Int, other_core: Int, twins: tuple[Int, 
     if aligned:
         a, b = (np.concatenate([getattr(one, side) for one in aligned]) for side in _SIDES)
         pairs.known.trust = trust_of(npu, bench, a, b)
-
-
-def _pair_around(pairs: Pairs, core: Int, other_core: Int) -> None:
-    """Match modules that hold the same pairs of equal names."""
-    repeated, other_repeated = np.zeros(len(pairs.npu), bool), np.zeros(len(pairs.bench), bool)
-    for a in leaves(pairs.npu):
-        known = a[pairs.partner[a] >= 0]
-        if len(known):
-            held = Aligned(known, pairs.partner[known], np.ones(len(known), dtype=bool))
-            candidates = modules_of_leaves(pairs.npu, pairs.bench, held, core, other_core)
-            _pair_modules(pairs, candidates, repeated, other_repeated)
 
 
 def _pair_modules(

@@ -6,8 +6,6 @@ with other sizes, or shards on one side, they say nothing.
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,11 +19,10 @@ Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 _COMPARABLE = 0.8  # least share of pairs whose weights are as many
-_MAIN = 0.75  # least share of a module's calls that go to one module
 
 
 def take_back(pairs: Pairs) -> None:
-    """Leave grey what contradicts itself: other sizes of weights, one module against several."""
+    """Leave grey what contradicts itself: other sizes of weights, another call of a module."""
     nodes = np.flatnonzero(
         (pairs.partner > 0) & pairs.npu.forward & (pairs.npu.outline.kind == Kind.MODULE)
     )
@@ -38,10 +35,7 @@ def take_back(pairs: Pairs) -> None:
         _drop_with_content(pairs, node, for_good=False)
     for node in passes_in_another_order(pairs).tolist():
         pairs.take_back(node)
-    nodes = nodes[pairs.partner[nodes] > 0]
-    sized = sized[pairs.partner[sized] > 0]
-    torn = _torn(pairs, nodes)
-    for node in [*_equal_calls_around(pairs, torn).tolist(), *sized.tolist(), *torn.tolist()]:
+    for node in sized[pairs.partner[sized] > 0].tolist():
         _drop_with_content(pairs, node)
 
 
@@ -87,39 +81,10 @@ def _puts_out_far_more(pairs: Pairs, nodes: Int) -> Bool:
     )
 
 
-def _torn(pairs: Pairs, nodes: Int) -> Int:
-    """Pairs by which the calls of one module go to several, and theirs come from several.
-
-    Loops in another order: equal calls stand at equal places, and belong to other layers. So it is
-    where the calls of one go to several of which each is called as often as it. One
-    module against several, such as a shared one against copies of it, is no contradiction, nor
-    are modules without weights, of which there may be one for all.
-    """
-    has_weights = pairs.npu.parameters_below[1, nodes] > 0
-    nodes = nodes[has_weights]
-    known = pairs.known
-    stem, other = known.stem[nodes], known.other_stem[pairs.partner[nodes]]
-    links = Counter(zip(stem.tolist(), other.tolist(), strict=True))
-    calls, other_calls = Counter(stem.tolist()), Counter(other.tolist())
-    total, other_total = _calls_of(pairs.npu, known.stem), _calls_of(pairs.bench, known.other_stem)
-    torn = [
-        links[one, two] < min(total[one], other_total[two]) * _MAIN
-        and (
-            (links[one, two] < calls[one] and links[one, two] < other_calls[two])
-            or (
-                links[one, two] < max(calls[one], other_calls[two])
-                and total[one] == other_total[two]
-            )
-        )
-        for one, two in zip(stem.tolist(), other.tolist(), strict=True)
-    ]
-    return np.asarray(nodes[np.array(torn, dtype=bool)])
-
-
 def _of_other_number(pairs: Pairs, nodes: Int) -> Int:
     """Pairs of another call of one module than of the other, which is called as often.
 
-    Where values agree they tell, or what they come from; elsewhere the first call is the first.
+    Where values agree they tell; elsewhere the first call is the first.
     """
     if pairs.known.trust.equal or pairs.known.trust.near:
         return nodes[:0]
@@ -127,17 +92,7 @@ def _of_other_number(pairs: Pairs, nodes: Int) -> Int:
     its, other_count = _places(pairs.bench, pairs.known.other_stem)
     other = pairs.partner[nodes]
     moved = (count[nodes] == other_count[other]) & (place[nodes] != its[other])
-    return np.asarray(nodes[moved & ~_come_from_alike(pairs, nodes, other)])
-
-
-def _come_from_alike(pairs: Pairs, nodes: Int, other: Int) -> Bool:
-    """Whether what two nodes come from is known, and alike as far as it is looked through."""
-    known = pairs.known
-    half = len(known.around) // 2
-    if not half:
-        return np.zeros(len(nodes), dtype=bool)
-    debug, reference = known.around[:half, nodes], known.other_around[:half, other]
-    return np.asarray(((debug == reference) & (debug != 0)).all(axis=0))
+    return np.asarray(nodes[moved])
 
 
 def _places(side: Traits, stem: Int) -> tuple[Int, Int]:
@@ -152,21 +107,6 @@ def _places(side: Traits, stem: Int) -> tuple[Int, Int]:
     place[modules[order]] = np.arange(len(modules)) - first[group[order]]
     count[modules] = counts[group]
     return place, count
-
-
-def _calls_of(side: Traits, stem: Int) -> Counter[int]:
-    """How often each module is called, with a partner or without."""
-    return Counter(stem[side.forward & (side.outline.kind == Kind.MODULE)].tolist())
-
-
-def _equal_calls_around(pairs: Pairs, torn: Int) -> Int:
-    """Calls that a host repeats between modules in another order: their order says nothing."""
-    host, operator = pairs.npu.outline.host, pairs.npu.operator
-    around = np.isin(host, host[torn]) & (operator >= 0) & pairs.npu.forward
-    calls = np.flatnonzero(around)
-    keys = list(zip(host[calls].tolist(), operator[calls].tolist(), strict=True))
-    count = Counter(keys)
-    return np.asarray(calls[np.array([count[key] > 1 for key in keys], dtype=bool)])
 
 
 def _drop_with_content(pairs: Pairs, node: int, *, for_good: bool = True) -> None:

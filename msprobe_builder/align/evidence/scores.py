@@ -27,7 +27,7 @@ Bool = NDArray[np.bool_]
 THRESHOLD = 1.5
 IMPOSSIBLE = -100.0
 _GUESSED = 2.5  # of pairs that order and flow of all calls show
-_AROUND = 0.2  # for each radius of the flow of tensors at which what is around is alike
+_AROUND = 0.15  # for each radius of the flow of tensors at which what is around is alike
 
 MORE = 1.5  # times as much as another puts out or holds; an adapter, a bias or padding adds less
 

@@ -177,8 +177,8 @@ def _tensors(table: ParameterTable, section: Section, nodes: int, dimensions: In
                 checksum[wanted[row]] += crc32(text.encode())
     return Tensors(
         count=count,
-        shapes=_summed(node, shapes, nodes),
-        ranks=_summed(node, _rank_keys(dimensions[rows]), nodes),
+        shapes=summed(node, shapes, nodes),
+        ranks=summed(node, _rank_keys(dimensions[rows]), nodes),
         numel=np.bincount(node, weights=numel, minlength=nodes).astype(np.float64),
         values=values,
         checksum=checksum,
@@ -203,10 +203,11 @@ def _dimensions(table: ParameterTable, texts: Texts) -> Int:
 def _arguments(table: ParameterTable, nodes: int) -> Int:
     rows = np.flatnonzero((table.section == Section.INPUT) & ~table.is_tensor)
     keys = mixed(table.value_id[rows], table.type_id[rows]).astype(np.int64) >> 8
-    return _summed(table.node[rows], keys, nodes)
+    return summed(table.node[rows], keys, nodes)
 
 
-def _summed(node: Int, keys: Int, nodes: int) -> Int:
+def summed(node: Int, keys: Int, nodes: int) -> Int:
+    """The sums of keys by node; they wrap around."""
     result = np.zeros(nodes, dtype=np.int64)
     np.add.at(result, node, keys)
     return result

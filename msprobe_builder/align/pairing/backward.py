@@ -16,6 +16,8 @@ from msprobe_builder.graph.calls import count_gradients_otherwise
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
+_BY_NAME = 5.0  # weight of what belongs to a pair of equal names
+
 
 def pair_backward(pairs: Pairs) -> None:
     """Match what belongs to matched forward calls, and what else is called in the backward pass.
@@ -54,7 +56,7 @@ def _through(forward: Int, origin: Int) -> Int:
 def _pair_by_work(
     pairs: Pairs, work: list[Int], takes_part: list[Bool], evidence: Evidence
 ) -> None:
-    """Match nodes whose ``work`` is a pair; several of one call in their order."""
+    """Match nodes whose ``work`` is a pair, as sure as that; several of one call in their order."""
     groups: list[dict[int, list[int]]] = []
     for of, nodes in zip(work, takes_part, strict=True):
         group: dict[int, list[int]] = {}
@@ -64,11 +66,12 @@ def _pair_by_work(
         groups.append(group)
     for first, nodes_of in groups[0].items():
         other = int(pairs.partner[first])
+        weight = float(pairs.weight[first]) if pairs.evidence[first] else _BY_NAME
         for i, j in zip(nodes_of, groups[1].get(other, []), strict=False):
             if pairs.partner[i] == j:
                 continue
             _make_room(pairs, i, j)
-            pairs.add(i, j, evidence, 5.0)
+            pairs.add(i, j, evidence, weight)
 
 
 def _pair_inside_of_matched(pairs: Pairs, calls: list[Bool]) -> None:

@@ -17,7 +17,7 @@ from msprobe_builder.align.evidence.operators import maybe_hands_on, moves, numb
 from msprobe_builder.align.evidence.sizes import takes_more
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.across import around
-from msprobe_builder.align.pairing.edges import FAR, Edge, Edges, Kinds, makers
+from msprobe_builder.align.pairing.edges import FAR, Edge, Edges, Kinds
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.align.pairing.twins import doubt_twins, trade_twins
 from msprobe_builder.base.codes import Evidence
@@ -58,11 +58,10 @@ def by_flow(
         return 0
     # What is half found must not give way to what only lacks less.
     total = 0 if is_complete else _match_all(pairs, edges, (flow, other), kinds.commuting)
-    total += trade_twins(pairs, edges, kinds)
+    traded = trade_twins(pairs, edges, kinds)
     if is_complete:
-        return total
-    _take_back(pairs, edges, kinds)
-    return total + _match_all(pairs, edges, (flow, other), kinds.commuting)
+        return traded
+    return total + traded + _match_all(pairs, edges, (flow, other), kinds.commuting)
 
 
 def _match_all(
@@ -81,34 +80,15 @@ def _match_all(
     return total
 
 
-def _take_back(pairs: Pairs, edges: tuple[Edges, Edges], kinds: Kinds) -> None:
-    """Leave grey pairs most of whose neighbours belong to others."""
-    leaves = [i for i in edges[0].given if pairs.partner[i] >= 0]
-    for _ in range(_ROUNDS):
-        good: Counter[int] = Counter()
-        bad: Counter[int] = Counter()
-        for i in leaves:
-            j = int(pairs.partner[i])
-            if j < 0:
-                continue
-            for maker, agrees in makers(pairs, edges, i, j, kinds):
-                count = good if agrees else bad
-                count[i] += 1
-                if maker >= 0:
-                    count[maker] += 1
-        wrong = [i for i, times in bad.items() if times > good[i]]
-        if not sum(pairs.take_back(i, for_good=False) for i in wrong):
-            return
-
-
 def take_back_moved(
     pairs: Pairs, flow: Flow, other: Flow, operators: dict[str, int], groups: list[Group]
 ) -> None:
     """Leave grey calls that only move elements, where these were put out by other calls.
 
-    What computed them on the two sides must be a pair, or belong to one group. Where nothing tells
-    who computed what, the call before or behind one must be the partner of that before or behind
-    the other: such calls are too much alike to be known by their order alone.
+    What computed them on the two sides must be a pair, belong to one group, or both have no
+    partner. Where nothing tells who computed what, the call before or behind one must be the
+    partner of that before or behind the other: such calls are too much alike to be known by their
+    order alone.
     """
     if pairs.known.trust.equal:
         return
@@ -127,7 +107,8 @@ def take_back_moved(
     moved = np.isin(pairs.npu.operator, moving) & (pairs.evidence > 0) & (pairs.partner >= 0)
     for i in np.flatnonzero(moved & pairs.npu.forward & (first >= 0)).tolist():
         maker, its = int(first[i]), int(second[pairs.partner[i]])
-        if its >= 0 and pairs.partner[maker] != its and number[maker] != other_number[its]:
+        known = its >= 0 and (pairs.partner[maker] >= 0 or pairs.back[its] >= 0)
+        if known and pairs.partner[maker] != its and number[maker] != other_number[its]:
             pairs.take_back(i)
 
 

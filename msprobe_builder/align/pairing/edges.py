@@ -1,4 +1,4 @@
-"""Who made what a call takes in, and whether a pair of calls agrees on that."""
+"""Who made what a call takes in, and what it comes from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from msprobe_builder.align.evidence.flow import Flow
 from msprobe_builder.align.evidence.operators import (
     is_linear_map,
     maybe_hands_on,
-    moves,
     numbers_of,
 )
 from msprobe_builder.align.evidence.traits import Traits
@@ -30,13 +29,9 @@ Edge = tuple[int, int]  # a node and the position of a tensor that it takes in o
 
 @dataclass(frozen=True)
 class Kinds:
-    """Operators whose terms trade places, that only move elements, that hand on what they get.
-
-    And those with weights.
-    """
+    """Operators whose terms trade places, that hand on what they get, and those with weights."""
 
     commuting: frozenset[int]
-    moving: frozenset[int]
     forms: frozenset[int]
     maps: frozenset[int]
 
@@ -46,7 +41,7 @@ class Kinds:
         return Kinds(
             *(
                 frozenset(numbers_of(operators, question).tolist())
-                for question in (commutes, moves, maybe_hands_on, is_linear_map)
+                for question in (commutes, maybe_hands_on, is_linear_map)
             )
         )
 
@@ -112,39 +107,6 @@ class Edges:
         return Edges(given, taken)
 
 
-def makers(
-    pairs: Pairs, edges: tuple[Edges, Edges], i: int, j: int, kinds: Kinds
-) -> Iterator[tuple[int, bool]]:
-    """For what a pair takes in, who made it here and whether its partner did so there."""
-    debug, reference = edges[0].given.get(i, {}), edges[1].given.get(j, {})
-    if int(pairs.npu.operator[i]) in kinds.commuting:
-        return
-    # What only moves elements is known by these alone.
-    through = kinds.forms if int(pairs.npu.operator[i]) in kinds.moving else None
-    for place in debug.keys() & reference.keys():
-        maker, its = debug[place][0], reference[place][0]
-        if pairs.partner[maker] == its:
-            yield maker, True
-            continue
-        if pairs.partner[maker] < 0 and pairs.back[its] < 0:
-            continue
-        if _comes_from(pairs, edges, maker, its, through):
-            continue
-        known = maker if pairs.partner[maker] >= 0 else int(pairs.back[its])
-        yield known, False
-
-
-def _comes_from(
-    pairs: Pairs, edges: tuple[Edges, Edges], maker: int, its: int, through: frozenset[int] | None
-) -> bool:
-    """Whether what two calls put out may be one tensor before or after calls of one side alone."""
-    debug = behind(edges[0], pairs.npu, pairs.partner, maker, through)
-    reference = behind(edges[1], pairs.bench, pairs.back, its, through)
-    if debug is None or reference is None:
-        return True
-    return any(int(pairs.partner[node]) in reference for node in debug)
-
-
 def origins(
     pairs: Pairs, edges: tuple[Edges, Edges], i: int, j: int, kinds: Kinds
 ) -> Iterator[tuple[set[int], set[int]]]:
@@ -165,28 +127,21 @@ def origins(
             yield {several[0][0]}, {several[1][0]}
             continue
         found = [
-            [behind(edge, side, partner, node, None, kinds.maps) for node in nodes]
+            [behind(edge, side, partner, node, kinds.maps) for node in nodes]
             for edge, side, partner, nodes in (
                 (edges[0], pairs.npu, pairs.partner, several[0]),
                 (edges[1], pairs.bench, pairs.back, several[1]),
             )
         ]
-        first, second = (set().union(*(one for one in side if one)) for side in found)
+        first, second = (set().union(*side) for side in found)
         yield first, second
 
 
-def behind(
-    edges: Edges,
-    side: Traits,
-    partner: Int,
-    node: int,
-    through: frozenset[int] | None,
-    maps: frozenset[int] = frozenset(),
-) -> set[int] | None:
-    """The nearest calls with a partner that a tensor comes from, None where that is not known.
+def behind(edges: Edges, side: Traits, partner: Int, node: int, maps: frozenset[int]) -> set[int]:
+    """The nearest calls that a tensor comes from which have a partner, or weights, or are ``maps``.
 
-    Those without one are seen through if their operators are ``through``, all where that is None
-    but ``maps`` and modules with weights, where these are given.
+    What is made of nothing, as zeros are, comes from none. Without any ``maps`` modules alone are
+    known: then those with weights are seen through, and all must be known.
     """
     found: set[int] = set()
     seen: set[int] = set()
@@ -196,14 +151,11 @@ def behind(
         if one in seen:
             continue
         seen.add(one)
-        operator = int(side.operator[one])
-        is_map = bool(maps) and (operator in maps or side.parameters.count[one] > 0)
-        if partner[one] >= 0 or is_map:
+        is_map = int(side.operator[one]) in maps or side.parameters.count[one] > 0
+        if partner[one] >= 0 or (maps and is_map):
             found.add(one)
-        elif through is None or operator in through:
-            if far == FAR or one not in edges.given:
-                if maps:
-                    continue  # made of nothing, as zeros are
-                return None
+        elif far < FAR and one in edges.given:
             pending += [(maker, far + 1) for maker, _ in edges.given[one].values()]
+        elif not maps:
+            return set()
     return found

@@ -19,14 +19,12 @@ from msprobe_builder.align.pairing.repeated_calls import (
     LOOP,
     exchangeable,
     order_tells,
-    with_best_partners,
 )
 from msprobe_builder.align.pairing.sequences import clear, decide
 from msprobe_builder.align.pairing.unordered import (
     has_twins,
     named_apart,
     told_by_words,
-    traded_names,
     without_order,
 )
 from msprobe_builder.base.codes import Evidence
@@ -40,6 +38,7 @@ _LARGEST = 1_000_000  # cells of a table of evidence; longer lists are aligned b
 _MOST_LIKELY = 5  # candidates of a node that stays open
 _PATIENCE = 8  # lists are aligned that often before all unmatched modules are dissolved
 _FAR_MORE = 1.5  # times the parameters that another module has
+_BY_ORDER = 0.5  # weight of an order that decides nothing for the candidates of what stays open
 _ALIKE = 5.0  # weight of pairs about which nothing is open
 _BLOCK, _MOST = 4, 0.75  # modules with weights that trade places as one, and least share of them
 _FAST = 4.0  # weight that each of these needs
@@ -271,9 +270,6 @@ def pair_gap(
     if possible is not None:
         score[~possible] = IMPOSSIBLE
     rows, columns, _ = decide(score if chosen is None else np.where(chosen, score, IMPOSSIBLE))
-    if not in_order:
-        names = traded_names(pairs.npu, a), traded_names(pairs.bench, b)
-        rows, columns = with_best_partners(score, rows, columns, names)
     if not in_order or not pairs.known.one_code:
         is_module = pairs.npu.operator[a] < 0
         fast = np.ones(len(rows), dtype=bool)
@@ -283,6 +279,7 @@ def pair_gap(
         named = without_order(pairs, pairs.npu, a), without_order(pairs, pairs.bench, b)
         loops = named_apart(pairs.npu, a, around=True), named_apart(pairs.bench, b, around=True)
         told = ~exchangeable(score, rows, columns, fast, named, loops, told_by_words(pairs, a, b))
+        score[rows[~told], columns[~told]] += _BY_ORDER
         rows, columns = rows[told], columns[told]
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
         node, other = int(a[row]), int(b[column])

@@ -1,7 +1,7 @@
 """Who a node without a partner may belong to, where no alignment has left a choice.
 
 What puts out the same tensor; the guess of order and flow; of modules, what holds the partners of
-what they hold.
+what they hold; of backward calls, those of the candidates of their forward calls.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.scores import THRESHOLD, levels
 from msprobe_builder.align.evidence.traits import Traits
+from msprobe_builder.align.pairing.links import forward_of
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.dump.names import Kind
 
@@ -25,10 +26,14 @@ _OFFERED = 1.0  # weight beyond the threshold
 
 
 def offer_candidates(pairs: Pairs) -> None:
-    """Give the forward nodes that have neither a partner nor a choice their likely partners."""
+    """Give nodes that have neither a partner nor a choice their likely partners."""
     _by_content(pairs)
     _by_guess(pairs)
     _by_values(pairs)
+    for choices in (one for side in pairs.open for one in side.values()):
+        choices.sort(key=lambda one: (-one[1], one[0]))
+        del choices[_MOST:]
+    _by_forward(pairs)
 
 
 def _free(side: Traits, partner: Int) -> Int:
@@ -38,9 +43,8 @@ def _free(side: Traits, partner: Int) -> Int:
 def _offer(pairs: Pairs, i: int, j: int, weight: float) -> None:
     for side, own, other in ((0, i, j), (1, j, i)):
         choices = pairs.open[side].setdefault(own, [])
-        if len(choices) < _MOST and other not in [one for one, _ in choices]:
+        if other not in [one for one, _ in choices]:
             choices.append((other, THRESHOLD + weight))
-            choices.sort(key=lambda one: -one[1])
 
 
 def _by_guess(pairs: Pairs) -> None:
@@ -103,3 +107,22 @@ def _free_around(side: Traits, partner: Int, node: int) -> list[int]:
         found.append(host)
         host = int(side.outline.host[host])
     return found
+
+
+def _by_forward(pairs: Pairs) -> None:
+    """Free backward calls: those of the candidates of their forward calls, as likely."""
+    if not any(pairs.open):
+        return
+    forward = forward_of(pairs.npu), forward_of(pairs.bench)
+    backward = [
+        {int(of[node]): node for node in np.flatnonzero(of >= 0).tolist()} for of in forward
+    ]
+    for side, partner in enumerate((pairs.partner, pairs.back)):
+        for of, choices in list(pairs.open[side].items()):
+            node = backward[side].get(of, -1)
+            if node >= 0 and partner[node] < 0:
+                pairs.open[side][node] = [
+                    (backward[1 - side][other], weight)
+                    for other, weight in choices
+                    if other in backward[1 - side]
+                ]

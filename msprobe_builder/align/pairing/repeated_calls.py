@@ -156,26 +156,6 @@ def exchangeable(
     return np.asarray(~told)
 
 
-def with_best_partners(
-    score: Float, rows: Int, columns: Int, named: tuple[Bool, Bool]
-) -> tuple[Int, Int]:
-    """The pairs with partners traded where names give no order and others agree better."""
-    columns = columns.copy()
-    for _ in range(_ROUNDS):
-        before = columns.copy()
-        own = score[rows, columns]
-        exchanged = score[np.ix_(rows, columns)]
-        gain = exchanged + exchanged.T - own[:, None] - own
-        gain[~(named[0][np.ix_(rows, rows)] & named[1][np.ix_(columns, columns)])] = 0.0
-        for one in np.flatnonzero((gain >= _SAID).any(axis=1)).tolist():
-            other = int(gain[one].argmax())
-            if np.array_equal(columns[[one, other]], before[[one, other]]):
-                columns[[one, other]] = columns[[other, one]]
-        if np.array_equal(columns, before):
-            break
-    return rows, columns
-
-
 def _apart(anchors: Int, a: Int, b: Int) -> Bool:
     """Where an anchor stands between two places, for each pair of ``a`` × ``b``."""
     anchors = np.sort(anchors)

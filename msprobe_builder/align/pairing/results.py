@@ -97,7 +97,6 @@ def take_back_other_values(pairs: Pairs, operators: dict[str, int]) -> None:
     npu, bench = pairs.npu, pairs.bench
     if not pairs.known.trust.equal:
         return
-    _take_back_other_sizes(pairs)
     if not _ends_agree(pairs):
         return
     nodes = np.flatnonzero((pairs.evidence > 0) & (pairs.partner > 0) & npu.forward)
@@ -118,25 +117,6 @@ def take_back_other_values(pairs: Pairs, operators: dict[str, int]) -> None:
     moves_another = np.isin(npu.operator[nodes], moving) | hands_on
     moves_another &= same_size & _holds_another(pairs, nodes)
     for node in nodes[(differs & works_otherwise) | moves_another].tolist():
-        pairs.take_back(node)
-
-
-def _take_back_other_sizes(pairs: Pairs) -> None:
-    """Leave grey automatic pairs of calls that are given other tensors and put out other sizes.
-
-    A fault changes what a tensor holds, a fault in a size what comes of the same tensor. Calls of
-    one line are given other sizes where something before has chosen otherwise.
-    """
-    npu, bench = pairs.npu, pairs.bench
-    nodes = np.flatnonzero((pairs.evidence > 0) & (pairs.partner > 0) & (npu.operator >= 0))
-    other = pairs.partner[nodes]
-    differs = npu.outputs.numel[nodes] != bench.outputs.numel[other]
-    differs &= np.minimum(npu.outputs.numel[nodes], bench.outputs.numel[other]) > 0
-    site = pairs.known.site[nodes]
-    differs &= (site <= 0) | (site != pairs.known.other_site[other])
-    differs &= levels(npu.inputs, bench.inputs, nodes, other) == 0
-    differs &= ~np.isnan(npu.inputs.values[0, nodes] + bench.inputs.values[0, other])
-    for node in nodes[differs & pairs.known.trust.same_sizes].tolist():
         pairs.take_back(node)
 
 

@@ -21,7 +21,6 @@ from msprobe_builder.align.pairing.pairs import Pairs, note
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.match.hashing import mixed
-from msprobe_builder.match.sequence import longest_increasing
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -107,15 +106,6 @@ def _keys(side: Traits, nodes: Int) -> tuple[Keys, Bool]:
     coarse = np.where(np.isfinite(size), size, 0).astype(np.int64)
     columns = [side.parameters.shapes[nodes], *coarse, *np.sign(np.nan_to_num(values))]
     return mixed(*(np.asarray(column, dtype=np.int64) for column in columns)), usable
-
-
-def in_order(npu: Traits, bench: Traits, twin: Int, other_twin: Int) -> tuple[Int, Int]:
-    """The numbers without those of modules that come at another place among the others."""
-    told, place = _places(npu, bench, twin, other_twin)
-    kept = np.unique(twin[told[longest_increasing(place)]])
-    return np.where(np.isin(twin, kept), twin, -1), np.where(
-        np.isin(other_twin, kept), other_twin, -1
-    )
 
 
 def _places(npu: Traits, bench: Traits, twin: Int, other_twin: Int) -> tuple[Int, Int]:
