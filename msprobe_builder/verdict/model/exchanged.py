@@ -71,7 +71,7 @@ def _near(table: ParameterTable, elsewhere: ParameterTable, row: int, but: int) 
     rows = rows[rows != but]
     own = table.statistics[:, row, None]
     if not np.isfinite(own).all():
-        return rows[:0]
+        return np.asarray(rows[:0])
     size = np.abs(own).max()
     apart = np.abs(elsewhere.statistics[:, rows] - own)
     near = apart <= _ALIKE * np.abs(own) + _SMALL * size

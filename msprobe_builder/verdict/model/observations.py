@@ -285,4 +285,4 @@ def surprise(seen: Observations, rows: Int, expected: Float, carried: Float | fl
     together = np.sqrt((times**2).sum(axis=0))
     several = np.where(seen.is_factor[rows], np.fmax(several, together), several)
     found = np.nan_to_num(np.fmax(exact, several), nan=0.0)
-    return np.where(e < _UNRELATED, found, np.fmin(found, 1.0))
+    return np.asarray(np.where(e < _UNRELATED, found, np.fmin(found, 1.0)))
