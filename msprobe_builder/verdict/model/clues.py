@@ -74,7 +74,9 @@ def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
     no_gradient_is_off = _gradients_agree(evidence)
     habits = _habits(evidence, found)
     ways, leaks = Ways(evidence), Leaks(evidence)
-    for one in found:
+    for one in sorted(found, key=_placed(runs)):
+        if len(result) == _MOST:
+            break  # more is not told of any comparison
         if dead and one.cause is Cause.OUTPUT:
             continue
         if one in habits:
