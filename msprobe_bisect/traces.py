@@ -248,11 +248,16 @@ def _of_calls(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Itera
                 yield fact("bisect.tensor_given", name=name, call=number)
 
 
+def _shown(value: object) -> str:
+    """A setting as people write it: 0.0009 that was multiplied together has more digits."""
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
+
+
 def _of_settings(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Iterator[Fact]:
     for number, (one, other) in enumerate(zip(ours, theirs, strict=False)):
         for key in sorted(one.keys() & other.keys()):
             if one[key] != other[key]:
-                debug, reference = str(one[key]), str(other[key])
+                debug, reference = _shown(one[key]), _shown(other[key])
                 yield fact(
                     "bisect.setting", name=key, group=number, debug=debug, reference=reference
                 )

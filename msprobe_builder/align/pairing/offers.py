@@ -111,7 +111,7 @@ def _free_around(side: Traits, partner: Int, node: int) -> list[int]:
 
 def _by_forward(pairs: Pairs) -> None:
     """Free backward calls: those of the candidates of their forward calls, as likely."""
-    if not any(pairs.open):
+    if not (pairs.open[0] or pairs.open[1]):
         return
     forward = forward_of(pairs.npu), forward_of(pairs.bench)
     backward = [
