@@ -69,7 +69,7 @@ def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
     times = np.where(np.isnan(seen.size[out]), np.inf, seen.size[out] / unit[out])
     np.maximum.at(worst, table.node[out], times)
     _add_gradients(runs, seen.size / unit, worst)
-    result = []
+    result: list[Clue] = []
     dead = _results_agree(evidence, 1) and _nobody_keeps(evidence)
     no_gradient_is_off = _gradients_agree(evidence)
     habits = _habits(evidence, found)
