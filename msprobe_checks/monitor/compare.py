@@ -53,6 +53,7 @@ class RankPair:
     first: NDArray[np.float64]
     second: NDArray[np.float64]
     apart: NDArray[np.float64]
+    count: NDArray[np.int64]  # of numbers that a row is of
     only_first: tuple[tuple[str, str], ...]
     only_second: tuple[tuple[str, str], ...]
     # Rows of another number of values, which are not compared: step, target and how many times.
@@ -183,7 +184,8 @@ def pair_ranks(rank: int, a: RankValues, b: RankValues) -> RankPair:
         a.target[sized],
         first,
         second,
-        _apart(first, second, a.count[sized], max(a.rounding, b.rounding)),
+        rows_apart(first, second, a.count[sized], max(a.rounding, b.rounding)),
+        a.count[sized],
         tuple(one for one in a.targets if one not in set(b.targets)),
         tuple(one for one in b.targets if one not in known),
         (a.step[others], a.target[others], times),
@@ -191,7 +193,7 @@ def pair_ranks(rank: int, a: RankValues, b: RankValues) -> RankPair:
     )
 
 
-def _apart(
+def rows_apart(
     first: NDArray[np.float64],
     second: NDArray[np.float64],
     count: NDArray[np.int64],

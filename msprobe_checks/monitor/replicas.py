@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.files.text_files import read_text_file
 from msprobe_builder.trend.monitor import RankValues, order_of, read_rank, require_ranks
-from msprobe_checks.monitor.compare import RankPair, pair_ranks
+from msprobe_checks.monitor.compare import RankPair, pair_ranks, rows_apart
 
 _PLACE = "place.json"
 # What all replicas have alike at each step, whatever data each was given.
@@ -132,10 +132,14 @@ def _parted(pairs: list[tuple[tuple[int, ...], RankPair]], tolerance: float) -> 
     step, _, place, row = min(beyond)
     group, pair = pairs[place]
     target = pair.targets[pair.target[row]]
-    told = dict(_values_at(group, pairs, step, target))
-    most, count = Counter(told.values()).most_common(1)[0]
-    odd = tuple(rank for rank in group if told.get(rank, most) != most)
-    is_clear = 2 * count > len(told)
+    told, count = _values_at(group, pairs, step, target)
+    numbers = np.array(list(told.values()))
+    each = np.repeat(numbers, len(numbers), axis=0), np.tile(numbers, (len(numbers), 1))
+    apart_by = rows_apart(*each, np.full(len(each[0]), count), 0.0)
+    alike = (apart_by <= tolerance).reshape(len(numbers), -1)
+    most = alike[int(np.argmax(alike.sum(axis=1)))]
+    odd = tuple(rank for rank, is_like in zip(told, most.tolist(), strict=True) if not is_like)
+    is_clear = 2 * int(most.sum()) > len(told)
     here = {pairs[at][1].targets[pairs[at][1].target[one]] for s, _, at, one in beyond if s == step}
     apart = max(
         float(pairs[at][1].apart[one])
@@ -153,12 +157,15 @@ def _values_at(
     pairs: list[tuple[tuple[int, ...], RankPair]],
     step: int,
     target: tuple[str, str],
-) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """What each rank of a group holds there but for rounding, to be counted."""
+) -> tuple[dict[int, NDArray[np.float64]], int]:
+    """What each rank of a group holds there, in order of the ranks; of how many numbers."""
+    told: dict[int, NDArray[np.float64]] = {}
+    count = 1
     for of, pair in pairs:
         if of is not group or target not in pair.targets:
             continue
         number = pair.targets.index(target)
         for row in np.flatnonzero((pair.step == step) & (pair.target == number)).tolist():
-            yield pair.rank, tuple(f"{value:.5g}" for value in pair.first[row])
-            yield group[0], tuple(f"{value:.5g}" for value in pair.second[row])
+            told[pair.rank], told[group[0]] = pair.first[row], pair.second[row]
+            count = int(pair.count[row])
+    return dict(sorted(told.items())), count

@@ -30,6 +30,8 @@ def train(rank: int, directory: Path, cause: str) -> None:
     model = nn.Sequential(first, nn.Tanh(), last)
     if cause == "one weight from the start" and rank == 1:
         last.weight.data[0, 0] += 0.25
+    if cause == "one weight by a little" and rank == 2:
+        last.weight.data *= 1 + 2e-6
     wrapped = DistributedDataParallel(model, init_sync=False)
     debugger = PrecisionDebugger(None, "monitor", directory)
     debugger.monitor(wrapped)
@@ -56,6 +58,8 @@ CAUSES = {
     "no number": "part at step 1: the gradient before the update of 0.weight of rank 0 is not that"
     " of ranks 1 and 2, NaN or infinity on some of them",
     "rate": "part at step 3: the learning rate of group0 of rank 1 is not that of ranks 0 and 2",
+    "one weight by a little": "part at step 0: the weight of 2.weight of rank 2 is not that of"
+    " ranks 0 and 1, off by",
     "one weight from the start": "part at step 0: the weight of 2.weight of rank 1 is not that of",
 }
 
