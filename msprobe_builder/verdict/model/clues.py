@@ -283,8 +283,15 @@ def ranked(evidence: Evidence, found: list[Clue]) -> list[Clue]:
     runs = evidence.runs
     place = _placed(runs)
     first = _once(sorted(found, key=place)[:_MOST])
-    looked = [_explained(evidence, one) for one in first]
-    several = _once(sorted(looked, key=place))
+    kinds = operations(runs.npu.calls), operations(runs.bench.calls)
+    looked = [_explained(evidence, one, kinds) for one in first]
+    # A call of one side alone is told where its effect shows: what stands between comes before it.
+    stands = [
+        place(one if one.cause in ONE_SIDED and one.row >= 0 else found)
+        for one, found in zip(first, looked, strict=True)
+    ]
+    order = sorted(range(len(looked)), key=stands.__getitem__)
+    several = _once([looked[one] for one in order])
     credible = _credible_first(
         without_exchanged(runs, several, backward=_no_gradient_tells(evidence))
         if _results_agree(evidence, _LAST)
@@ -312,7 +319,7 @@ def _credible_first(found: list[Clue]) -> list[Clue]:
     return [one for late in (False, True) for one, is_late in marked if is_late is late]
 
 
-def _explained(evidence: Evidence, clue: Clue) -> Clue:
+def _explained(evidence: Evidence, clue: Clue, kinds: tuple[Int, Int]) -> Clue:
     calls, parent = evidence.runs.npu.calls, evidence.runs.npu.tree.parent
     if not calls.is_api.any():
         around = int(parent[clue.node])
@@ -321,7 +328,7 @@ def _explained(evidence: Evidence, clue: Clue) -> Clue:
             return replace(clue, node=around, cause=Cause.BETWEEN)
         return clue
     if clue.cause in ONE_SIDED and clue.row >= 0:
-        return first_alone(evidence.runs, clue)
+        return first_alone(evidence.runs, clue, kinds[clue.side])
     if clue.cause is Cause.OUTPUT and evidence.runs.npu.calls.is_api[clue.node]:
         return looked_behind(evidence, clue)
     return maker_guessed(evidence.runs, clue) if clue.cause is Cause.EXTERNAL else clue

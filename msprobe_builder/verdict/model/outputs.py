@@ -168,24 +168,28 @@ def looked_behind(evidence: Evidence, clue: Clue) -> Clue:
     return clue if by is None else replace(clue, side=by[0], node=by[1], cause=Cause.ORDER)
 
 
-def first_alone(runs: Runs, clue: Clue) -> Clue:
+def first_alone(runs: Runs, clue: Clue, kind: Int) -> Clue:
     """A call of one side alone, as the first of those of its operator in its module.
 
-    What the first of them does may not show, such as adding to zeros.
+    What the first of them does may not show, such as adding to zeros. ``kind`` are the operations
+    of its side. What stands in no module is looked for in its micro-step alone.
     """
     part, partner = ((runs.npu, runs.partner), (runs.bench, runs.bench_partner))[clue.side]
-    parent, kind = part.tree.parent, operations(part.calls)
-    alike = (parent == parent[clue.node]) & (kind == kind[clue.node]) & (partner < 0)
-    first = int(np.argmax(alike & part.calls.is_forward_call))
-    is_call = part.calls.is_forward_call[clue.node] and partner[clue.node] < 0
-    return replace(clue, node=_before_unknown(runs, clue.side, first)) if is_call else clue
+    if partner[clue.node] >= 0 or not part.calls.is_forward_call[clue.node]:
+        return clue
+    around = int(part.tree.parent[clue.node])
+    begin, step = max(around, 0), part.tree.micro_step
+    nodes = slice(begin, clue.node + 1)
+    alike = (part.tree.parent[nodes] == around) & (kind[nodes] == kind[clue.node])
+    alike &= (partner[nodes] < 0) & (step[nodes] == step[clue.node])
+    first = begin + int(np.argmax(alike))
+    return replace(clue, node=_before_unknown(runs, clue.side, first))
 
 
 def _before_unknown(runs: Runs, side: int, node: int) -> int:
     """The first call of those behind one another that put out what has no counterpart.
 
-    Only behind the last of them are both sides compared again. What comes from another module is
-    told there, if it is off.
+    Only behind the last of them are both sides compared again.
     """
     part, maker, other = (
         (runs.npu, runs.origin, runs.other),
@@ -196,7 +200,6 @@ def _before_unknown(runs: Runs, side: int, node: int) -> int:
         made = made[made >= 0]
         before = part.table.node[made[other[made] < 0]]
         before = before[part.calls.is_forward_call[before] & (before < node)]
-        before = before[part.tree.parent[before] == part.tree.parent[node]]
         if not len(before):
             break
         node = int(before.min())
