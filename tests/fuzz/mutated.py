@@ -1,8 +1,9 @@
 """Real dumps, databases and checkpoints with something changed that keeps their form.
 
 What a changed byte would only break stays whole (JSON, pages, checksums), and values, shapes,
-names and references become others. Each run is a whole command in a process of its own; it fails
-when it ends with status 70 or a signal, or takes more than ``SECONDS`` or ``MEMORY``.
+names and references become others. Each run is a whole command, a few one after another in a
+process that may be ended; it fails when it ends with status 70 or a signal, or takes more than
+``SECONDS`` or ``MEMORY``.
 
 ``python -m tests.fuzz.mutated night 20000 FOLDER`` tries what no night before has, and keeps what
 fails; ``KIND FIRST END`` tries some again. Numbers that once failed stand in mutations.tsv.
@@ -11,7 +12,6 @@ fails; ``KIND FIRST END`` tries some again. Numbers that once failed stand in mu
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import json
 import multiprocessing
@@ -31,6 +31,7 @@ from contextlib import closing
 from copy import deepcopy
 from datetime import datetime
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from msprobe_operators.command import main as operators
 
 SECONDS = 60
 MEMORY = 2 << 30  # bytes
+TOGETHER = 50
 FINE = {0, 1, 2, 3, 4}
 RECORDS = 40  # of a real dump; all of it would only take longer
 ODD: tuple[Any, ...] = (
@@ -272,7 +274,7 @@ def runs(
     """
     make, change = KINDS[kind]
     found: Counter[int] = Counter()
-    with tempfile.TemporaryDirectory(prefix="mutated-") as name:
+    with tempfile.TemporaryDirectory(prefix="mutated-") as name, closing(Apart()) as apart:
         base = Path(name) / "base"
         base.mkdir()
         make(base)
@@ -282,7 +284,7 @@ def runs(
             folder = Path(name) / str(number)
             shutil.copytree(base, folder)
             for command in change(folder, random.Random(number)):  # noqa: S311
-                status, said = _ran_apart(command)
+                status, said = apart.ran(command)
                 if status in FINE:
                     found[status] += 1
                     continue
@@ -297,40 +299,74 @@ def runs(
     return found
 
 
-def _ran_apart(command: list[str]) -> tuple[int, str]:
-    """Status and last words of a command in a process of its own, which may be ended."""
-    reading, writing = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.get_context("fork").Process(target=_run, args=(writing, command))
-    process.start()
-    writing.close()
-    try:
-        if not reading.poll(SECONDS):
-            return -signal.SIGALRM, f"it took longer than {SECONDS} seconds"
-        status, said, memory, modules = reading.recv()
-    except EOFError:
-        process.join()
-        return process.exitcode or -1, "its process ended"
-    finally:
-        process.kill()
-        process.join()
-        reading.close()
-    for name in modules:  # once for all that follow; they are most of what a command takes
-        if name not in sys.modules:
-            importlib.import_module(name)
-    return (-1, f"it took {memory >> 20} MiB") if memory > MEMORY else (status, said)
+class Apart:
+    """Runs commands in a process that may be ended, a new one after ``TOGETHER`` of them.
 
+    Starting one takes ten times as long as most commands.
+    """
 
-def _run(told: Connection, command: list[str]) -> None:
-    said = io.StringIO()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+    def __init__(self) -> None:
+        """No process yet."""
+        self._process: BaseProcess | None = None
+        self._left = 0
+
+    def ran(self, command: list[str]) -> tuple[int, str]:
+        """Status and last words of a command."""
+        if not self._left:
+            self._start()
+        self._left -= 1
+        assert self._process is not None
         try:
-            status = (operators if command[0] == "replay" else main)(command)
-        except SystemExit as ended:
-            status = int(ended.code or 0)
-    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-    modules = [name for name in sys.modules if name.startswith(("msprobe_", "tb_graph_ascend"))]
-    told.send((status, said.getvalue()[-2000:], memory, modules))
+            self._pipe.send(command)
+            if not self._pipe.poll(SECONDS):
+                self.close()
+                return -signal.SIGALRM, f"it took longer than {SECONDS} seconds"
+            status, said, memory = self._pipe.recv()
+        except (EOFError, OSError):
+            self._process.join()
+            code = self._process.exitcode
+            self.close()
+            return code or -1, "its process ended"
+        if memory > MEMORY:
+            self.close()
+            return -1, f"it took {memory >> 20} MiB"
+        return status, said
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        self._left = 0
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._pipe.close()
+            self._process = None
+
+    def _start(self) -> None:
+        self.close()
+        self._pipe, inner = multiprocessing.Pipe()
+        context = multiprocessing.get_context("fork")
+        self._process = context.Process(target=_run_each, args=(inner, self._pipe))
+        self._process.start()
+        inner.close()
+        self._left = TOGETHER
+
+
+def _run_each(told: Connection, outer: Connection) -> None:
+    outer.close()  # so that the end of who asks is an end here
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    while True:
+        said = io.StringIO()
+        try:
+            command = told.recv()
+        except EOFError:
+            return
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+            try:
+                status = (operators if command[0] == "replay" else main)(command)
+            except SystemExit as ended:
+                status = int(ended.code or 0)
+        memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+        told.send((status, said.getvalue()[-2000:], memory))
 
 
 def night(count: int, kept: Path) -> int:
