@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -266,7 +267,7 @@ def _overflow(options: argparse.Namespace) -> int:
     from msprobe_operators.dump.calls import recorded_calls
     from msprobe_operators.dump.overflow import OverflowRow, has_numbers
     from msprobe_operators.dump.run import find_dump, source_of
-    from msprobe_operators.report.table import counted, write_rows
+    from msprobe_operators.report.table import write_rows
 
     dump = find_dump(options.dump)
     work = partial(_overflowing, source=source_of(dump))
@@ -281,12 +282,21 @@ def _overflow(options: argparse.Namespace) -> int:
         print_lines([row.sentence])
     if options.output_path is not None:
         write_rows(rows, OverflowRow, options.output_path / "operator_overflow")
-    counts = counted([row.kind for row in rows])
-    none = fact("operator.no_overflow", count=sum(map(has_numbers, calls)), calls=len(calls))
-    print_lines([tell(fact("alignment.several", clauses=counts) if counts else none)])
-    if any(row.kind == "device" for row in rows):
+    kinds = Counter(row.kind for row in rows)
+    counts = {
+        "device": fact("operator.device", count=kinds["device"]),
+        "expected": fact("operator.expected", count=kinds["expected"]),
+        "not tested": fact("operator.overflows_untested", count=kinds["not tested"]),
+    }
+    clauses = [counts[kind] for kind in counts if kinds[kind]]
+    told = sum(map(has_numbers, calls))
+    none = fact("operator.no_overflow", count=told, calls=len(calls))
+    if not (clauses or told):
+        none = fact("operator.no_numbers")
+    print_lines([tell(fact("alignment.several", clauses=clauses) if clauses else none)])
+    if kinds["device"]:
         return EXIT_FAILED
-    return EXIT_CANNOT_RUN if _cut_short(rows) else EXIT_OK
+    return EXIT_CANNOT_RUN if _cut_short(rows) or not (clauses or told) else EXIT_OK
 
 
 def _perturbed(

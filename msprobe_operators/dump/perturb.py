@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from math import isinf
 from typing import Any
 
 import torch
@@ -116,6 +117,8 @@ def _rows(
         if grown <= most:
             return PerturbRow(call.name, direction, STEADY, grown, kind)
         reason = fact("operator.grows" if is_noise else "operator.order_moves", times=grown)
+        if isinf(grown):
+            reason = fact("operator.rounding_from_zero")
         return PerturbRow(call.name, direction, AMPLIFIES, grown, kind, reason)
 
     yield row("forward", base.results, moved.results)

@@ -17,6 +17,7 @@ from msprobe_operators.judge.compare import Judgement, Status
 from msprobe_operators.live.gate import gate
 from msprobe_operators.live.log import Log, summary
 from msprobe_operators.live.session import LiveMode
+from msprobe_operators.report.results import Results
 
 
 class NanInfTracker(LiveMode):
@@ -46,6 +47,7 @@ class NanInfTracker(LiveMode):
         )
         log = Log(should_log_to_file, output_dir, "nan_inf_report") if opened.is_open_ever else None
         super().__init__(opened, log, output_dir, dump_error_data)
+        self.results = Results("bad values")
 
     def look_at(
         self, operator: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place

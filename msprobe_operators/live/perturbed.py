@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import inf
+from math import inf, isfinite
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ from msprobe_operators.judge.tolerance import factors, length_of_sums, roundoff
 from msprobe_operators.live.gate import gate
 from msprobe_operators.live.log import Log
 from msprobe_operators.live.session import LiveMode
+from msprobe_operators.report.results import Results
 from msprobe_operators.rerun.perturb import perturbed, reordered
 from msprobe_operators.rerun.reference import attempt, in_float64, random_state_kept, run_again
 
@@ -71,6 +72,8 @@ class PerturbOperators(LiveMode):
         )
         log = Log(should_log_to_file, output_dir, "perturbation") if opened.is_open_ever else None
         super().__init__(opened, log, output_dir, dump_error_data=False)
+        if perturbation in ("noise", "order"):
+            self.results = Results("rounding")
         self._perturbation = perturbation
         self._fixes = handler == "fix"
         self._most = amplification
@@ -149,7 +152,10 @@ def amplification(operator: OpOverload, call: tuple[Any, dict[str, Any]], most: 
         return Judgement(Status.UNTESTED, base.reason or moved.reason)
     worst = growth(tensors(base.result), tensors(moved.result), relative)
     status = Status.FAILED if worst > most else Status.PASSED
-    reason = fact("operator.rounding_grows", times=worst) if worst > most else None
+    reason = None
+    if worst > most:
+        zero = fact("operator.rounding_from_zero")
+        reason = fact("operator.rounding_grows", times=worst) if isfinite(worst) else zero
     return Judgement(status, reason, worst * relative, worst / most)
 
 

@@ -10,8 +10,6 @@ from msprobe_builder.facts.wording import tell
 from msprobe_operators.call.place import Place
 from msprobe_operators.judge.compare import Judgement, Status
 
-# What is no fault of the operator: it makes more of rounding, whose size is its operands' affair.
-_OF_ROUNDING = ("operator.rounding_grows", "operator.order_changes")
 # Places that are told apart; calls beyond them are counted with their operator alone.
 _MOST_ROWS = 1 << 16
 
@@ -31,6 +29,7 @@ class Row:
     worst_error: float = 0.0
     first_step: int | None = None  # the step of the first failure
     reason: Fact | None = None
+    looked_for: str = "fault"  # or rounding, bad values
 
     @property
     def said(self) -> Fact:
@@ -39,18 +38,33 @@ class Row:
         place = fact("operator.place", module=module, direction=self.direction)
         operator, reason = self.operator, self.reason
         if self.failed:
-            grows = reason is not None and reason.code in _OF_ROUNDING
-            return fact(
-                "operator.grows_in_calls" if grows else "operator.wrong_in_calls",
-                operator=operator,
-                place=place,
-                failed=self.failed,
-                tested=self.passed + self.failed,
-                reason=reason,
-            )
-        if not self.passed:
+            tested = self.passed + self.failed
+            counts = {"failed": self.failed, "tested": tested, "reason": reason}
+            # That rounding grows, or a result leaves the range of its type, is no fault of a call.
+            match self.looked_for:
+                case "rounding":
+                    return fact("operator.grows_in_calls", operator=operator, place=place, **counts)
+                case "bad values":
+                    return fact(
+                        "operator.makes_bad_in_calls",
+                        operator=operator,
+                        place=place,
+                        failed=self.failed,
+                    )
+            return fact("operator.wrong_in_calls", operator=operator, place=place, **counts)
+        passed = self.passed
+        if not passed:
             return fact("operator.untested_in", operator=operator, place=place, reason=reason)
-        return fact("operator.right_in_calls", operator=operator, place=place, passed=self.passed)
+        match self.looked_for:
+            case "rounding":
+                return fact(
+                    "operator.steady_in_calls", operator=operator, place=place, passed=passed
+                )
+            case "bad values":
+                return fact(
+                    "operator.hands_bad_on_in_calls", operator=operator, place=place, passed=passed
+                )
+        return fact("operator.right_in_calls", operator=operator, place=place, passed=passed)
 
     @property
     def sentence(self) -> str:
@@ -61,7 +75,9 @@ class Row:
 class Results:
     """Counts calls by operator and place, in order of their first call."""
 
-    def __init__(self) -> None:
+    def __init__(self, looked_for: str = "fault") -> None:
+        """``looked_for`` is fault, rounding or bad values: what a failed call shows."""
+        self._looked_for = looked_for
         self._rows: dict[tuple[str, Place], Row] = {}
 
     def add(self, operator: str, place: Place, judgement: Judgement, step: int) -> None:
@@ -72,7 +88,9 @@ class Results:
         row = self._rows.get(key)
         if row is None:
             at = key[1]
-            row = self._rows[key] = Row(operator, at.path, at.classes, at.direction)
+            row = self._rows[key] = Row(
+                operator, at.path, at.classes, at.direction, looked_for=self._looked_for
+            )
         if judgement.status is Status.PASSED:
             row.passed += 1
             row.worst_times = max(row.worst_times, judgement.times)

@@ -63,7 +63,10 @@ def write_rows(rows: Sequence[Any], kind: type, stem: Path) -> list[Path]:
 def counted(values: Sequence[str]) -> list[Fact]:
     """``3 failed, 120 passed``: how often each value occurs."""
     counts = Counter(values)
-    return [_counted(value, count) for value, count in sorted(counts.items())]
+    return [
+        fact("operator.status_count", count=count, status=status_fact(value))
+        for value, count in sorted(counts.items())
+    ]
 
 
 def untested_lines(rows: Sequence[Any]) -> list[str]:
@@ -80,14 +83,6 @@ def untested_lines(rows: Sequence[Any]) -> list[str]:
     ]
     left = len(counts) - len(lines)
     return [*lines, tell(fact("operator.more_reasons", count=left))] if left else lines
-
-
-def _counted(value: str, count: int) -> Fact:
-    if value == "expected":
-        return fact("operator.expected", count=count)
-    if value == "device":
-        return fact("operator.device", count=count)
-    return fact("operator.status_count", count=count, status=status_fact(value))
 
 
 def status_fact(status: str) -> Fact:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from msprobe_builder.facts.fact import fact
 from msprobe_collector import PrecisionDebugger
-from msprobe_operators import PerturbOperators
+from msprobe_operators import CompareWithCPU, NanInfTracker, PerturbOperators
 from msprobe_operators.command import main
 from msprobe_operators.report.results import Row
 
@@ -83,25 +84,72 @@ def test_wrong_use_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
         assert capsys.readouterr().err.count("\n") == 1
 
 
+FAR_APART = torch.ones(16)
+FAR_APART[0], FAR_APART[1] = 1e12, -1e12  # what is added between the two is lost
+
+
+def asin_of_nearly_one() -> None:
+    torch.asin(torch.full((4,), 1 - 1e-6, requires_grad=True)).sum().backward()
+
+
+GROWING: dict[str, tuple[str, str, Callable[[], Any]]] = {
+    "difference": ("noise", "sub.Tensor", lambda: torch.ones(4) + 1e-6 - torch.ones(4)),
+    "zero": ("noise", "sub.Tensor", lambda: torch.ones(4) - torch.ones(4)),
+    "logarithm near one": ("noise", "log", lambda: torch.log(torch.full((4,), 1 + 1e-6))),
+    "angle": ("noise", "sin", lambda: torch.sin(torch.full((4,), 1e5))),
+    "inverse": (
+        "noise",
+        "linalg_inv_ex",
+        lambda: torch.linalg.inv(torch.tensor([[1.0, 1.0], [1.0, 1.00001]])),
+    ),
+    "variance": ("noise", "var.correction", lambda: torch.linspace(1e3, 1e3 + 0.01, 8).var()),
+    "complex": (
+        "noise",
+        "sub.Tensor",
+        lambda: torch.sub(torch.full((4,), 1 + 1j) + 1e-6, torch.full((4,), 1 + 1j)),
+    ),
+    "backward": ("noise", "backward", asin_of_nearly_one),
+    "product": ("order", "mm", lambda: torch.ones(4, 16) @ FAR_APART.reshape(16, 1)),
+    "sum": ("order", "sum", lambda: FAR_APART.sum()),
+    "mean": ("order", "mean", lambda: FAR_APART.mean()),
+    "batch": ("order", "bmm", lambda: FAR_APART.reshape(1, 1, 16) @ torch.ones(1, 16, 1)),
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_rounding_that_grows_in_training_is_called_no_fault(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    perturbation, words, call = GROWING[name]
+    with PerturbOperators(perturbation) as found:
+        call()
+    said = [row.sentence for row in found.results.failures]
+    assert any(words in one for one in said)
+    assert all("makes more of rounding" in one and "need be no fault" in one for one in said)
+    assert all("inf " not in one for one in [*said, capsys.readouterr().out])
+
+
 @pytest.mark.parametrize(
-    ("perturbation", "far_apart", "words"),
+    ("mode", "call", "said"),
     [
-        ("noise", False, "aten.sub"),
-        ("order", True, "aten.mm"),
+        (PerturbOperators, torch.exp, "keeps rounding small in all 1 calls"),
+        (lambda: PerturbOperators("order"), torch.sum, "keeps rounding small in all 1 calls"),
+        (lambda: PerturbOperators("precision"), torch.exp, "is right to rounding in all 1 calls"),
+        (lambda: PerturbOperators("cpu"), torch.exp, "is right to rounding in all 1 calls"),
+        (CompareWithCPU, torch.exp, "is right to rounding in all 1 calls"),
+        (NanInfTracker, lambda x: torch.log(x - 2), "makes NaN or infinity of finite operands"),
+        (NanInfTracker, lambda x: torch.log(x - 2) + 1, "hands on the NaN or infinity it is given"),
     ],
 )
-def test_rounding_that_grows_in_training_is_called_no_fault(
-    perturbation: str, far_apart: bool, words: str
+def test_a_call_is_right_only_where_its_result_was_looked_at(
+    mode: Callable[[], Any], call: Callable[[Tensor], Tensor], said: str
 ) -> None:
-    weight = torch.ones(16, 1)
-    if far_apart:
-        weight[0], weight[1] = 1e12, -1e12
-    with PerturbOperators(perturbation) as found:
-        Cancelling()(torch.ones(4, 16), weight)
-    [said] = [row.sentence for row in found.results.failures]
-    assert words in said
-    assert "makes more of rounding" in said
-    assert "is wrong" not in said
+    with mode() as found:
+        call(torch.ones(4))
+    sentences = [row.sentence for row in found.results if row.passed or row.failed]
+    assert said in sentences[-1]
+    assert not any("is wrong" in one for one in sentences)
+    assert said.startswith("is right") or not any("is right" in one for one in sentences)
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
