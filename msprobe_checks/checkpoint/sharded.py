@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from functools import partial
+from operator import index
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,28 +33,30 @@ class _Chunk(NamedTuple):
 
     offsets: tuple[int, ...]
     sizes: tuple[int, ...]
-    place: Any
+    file: str
+    begin: int  # of its bytes in the file
+    length: int
 
 
-def read_indexed(index: Path) -> dict[str, Parameter]:
+def read_indexed(listing: Path) -> dict[str, Parameter]:
     """The parameters of all files that a Hugging Face index names, checked against it."""
     try:
-        content = json.loads(read_text(index))
+        content = json.loads(read_text(listing))
         places = content["weight_map"]
-        files = {_inside(index.parent, str(name)) for name in places.values()}
+        files = {_inside(listing.parent, str(name)) for name in places.values()}
     except OSError as error:
-        raise BuildError(f"Cannot read {index}: {error.strerror}.") from error
+        raise BuildError(f"Cannot read {listing}: {error.strerror}.") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BuildError(f"{index} is damaged: it has no weight_map of file names.") from error
+        raise BuildError(f"{listing} is damaged: it has no weight_map of file names.") from error
     held = {
         path: read_safetensors(path) if path.suffix == SAFETENSORS else read_torch(path)
         for path in sorted(files)
     }
     found: dict[str, Parameter] = {}
     for name, file in places.items():
-        own = held[_inside(index.parent, str(file))]
+        own = held[_inside(listing.parent, str(file))]
         if name not in own:
-            raise BuildError(f"{name} is not in {file}, where {index} has it; copy all files.")
+            raise BuildError(f"{name} is not in {file}, where {listing} has it; copy all files.")
         found[name] = own[name]
     for own in held.values():  # what the index leaves out is loaded as well
         found |= {name: one for name, one in own.items() if name not in found}
@@ -66,21 +69,14 @@ def read_distributed(directory: Path) -> dict[str, Parameter]:
     metadata = _metadata(directory / METADATA)
     try:
         places: dict[tuple[str, tuple[int, ...]], Any] = {}
-        for index, place in metadata.storage_data.items():
-            places[index.fqn, tuple(index.offset or ())] = place
+        for key, place in metadata.storage_data.items():
+            places[key.fqn, tuple(key.offset or ())] = place
         found: dict[str, Parameter] = {}
         for name, entry in metadata.state_dict_metadata.items():
             if not hasattr(entry, "chunks"):
                 continue  # bytes: what is no tensor
-            shape = tuple(int(size) for size in entry.size)
-            chunks = [
-                _Chunk(
-                    tuple(map(int, one.offsets)),
-                    tuple(map(int, one.sizes)),
-                    places[name, tuple(one.offsets)],
-                )
-                for one in entry.chunks
-            ]
+            shape = tuple(map(index, entry.size))
+            chunks = [_chunk(one, places[name, tuple(one.offsets)]) for one in entry.chunks]
             _require_tiled(directory / METADATA, str(name), shape, chunks)
             kind = entry.properties.dtype
             found[str(name)] = Parameter(
@@ -94,6 +90,13 @@ def read_distributed(directory: Path) -> dict[str, Parameter]:
             f"{directory / METADATA} is damaged: it misses where tensors lie."
         ) from error
     return found
+
+
+def _chunk(described: Any, place: Any) -> _Chunk:
+    if not isinstance(place.relative_path, str):
+        raise TypeError("no name of a file")
+    offsets, sizes = tuple(map(index, described.offsets)), tuple(map(index, described.sizes))
+    return _Chunk(offsets, sizes, place.relative_path, index(place.offset), index(place.length))
 
 
 def _require_tiled(metadata: Path, name: str, shape: tuple[int, ...], chunks: list[_Chunk]) -> None:
@@ -128,10 +131,10 @@ def _load(
     import torch
 
     whole: torch.Tensor | None = None
-    for offsets, sizes, place in chunks:
-        path = _inside(directory, str(place.relative_path))
+    for offsets, sizes, file, begin, length in chunks:
+        path = _inside(directory, file)
         try:
-            content = read_part(path, int(place.offset), int(place.length))
+            content = read_part(path, begin, length)
             part = load_saved_bytes(content)
             if tuple(part.shape) != sizes or part.dtype != kind:
                 raise ValueError("it has another shape or type")

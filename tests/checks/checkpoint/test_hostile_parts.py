@@ -111,6 +111,87 @@ def test_an_index_that_names_another_type_is_no_index_of_its_parts(distributed: 
         verdict(distributed, distributed.parent / "reference.pt")
 
 
+def without(field: str) -> Callable[[Any], Any]:
+    def change(place: Any) -> Any:
+        place = replace(place)
+        del place.__dict__[field]
+        return place
+
+    return change
+
+
+def with_other(field: str, value: Any) -> Callable[[Any], Any]:
+    return lambda place: replace(place, **{field: value})
+
+
+_NOT_NAMES: tuple[Any, ...] = (None, 3, b"__0_0.distcp", ["x"], "", "\0")
+_NOT_THERE = ("../x", "/etc/passwd", ".", "none.distcp")
+_NOT_NUMBERS: tuple[Any, ...] = (None, "9", -1, 1.5, 2**62, 10**40)
+WRONG_PLACES: dict[str, Callable[[Any], Any]] = {
+    **{f"without {one}": without(one) for one in ("relative_path", "offset", "length")},
+    **{
+        f"{field} is {value!r}": with_other(field, value)
+        for field, values in (
+            ("relative_path", (*_NOT_NAMES, *_NOT_THERE)),
+            ("offset", _NOT_NUMBERS),
+            ("length", (*_NOT_NUMBERS, 0)),
+        )
+        for value in values
+    },
+    "no record": lambda _: None,
+    "a shape": lambda _: torch.Size([1, 2]),
+    "a text": lambda _: "__0_0.distcp",
+}
+
+
+@pytest.mark.parametrize("name", WRONG_PLACES)
+def test_a_place_that_is_none_is_damage(distributed: Path, name: str) -> None:
+    def change(metadata: Any) -> None:
+        for index, place in list(metadata.storage_data.items()):
+            metadata.storage_data[index] = WRONG_PLACES[name](place)
+
+    changed(distributed, change)
+    with pytest.raises(BuildError) as said:
+        verdict(distributed, distributed.parent / "reference.pt")
+    assert str(distributed) in str(said.value)
+
+
+def wrong_entry(field: str, value: Any) -> Callable[[Any], None]:
+    def change(metadata: Any) -> None:
+        entry = metadata.state_dict_metadata["w"]
+        if field == "dtype":
+            entry.properties.dtype = value
+        elif field in ("offsets", "sizes"):
+            setattr(entry.chunks[0], field, value)
+        else:
+            setattr(entry, field, value)
+
+    return change
+
+
+_WRONG: dict[str, tuple[Any, ...]] = {
+    "dtype": (None, "float32", 3, torch.Size([1]), torch.strided),
+    "size": (None, 3, ("x", 2), (-6, 2), (10**40, 2), (True, 2), ()),
+    "chunks": (None, 3, [None], {}, [torch.Size([1])]),
+    "offsets": (None, (0,), ("0", "0"), (10**40, 0)),
+    "sizes": (None, (3,), ("3", "2"), (10**40, 2)),
+    "properties": (None, torch.float32),
+}
+WRONG_ENTRIES = {
+    f"{field} is {value!r}": wrong_entry(field, value)
+    for field, values in _WRONG.items()
+    for value in values
+}
+
+
+@pytest.mark.parametrize("name", WRONG_ENTRIES)
+def test_an_entry_that_describes_no_tensor_is_damage(distributed: Path, name: str) -> None:
+    changed(distributed, WRONG_ENTRIES[name])
+    with pytest.raises(BuildError) as said:
+        verdict(distributed, distributed.parent / "reference.pt")
+    assert str(distributed) in str(said.value)
+
+
 def test_a_part_that_repeats_what_it_holds_takes_no_memory(tmp_path: Path) -> None:
     """Ten thousand times as many elements as the file has bytes."""
     save({"w": torch.ones(4)}, checkpoint_id=tmp_path / "dcp")
