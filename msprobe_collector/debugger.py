@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch.distributed as dist
@@ -19,9 +20,11 @@ from msprobe_collector.config.narrowing import of_request
 from msprobe_collector.config.settings import WHOLE_TRAINING, load_config
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.followers import followers_of
+from msprobe_collector.intercept.apis import record_call
 from msprobe_collector.intercept.custom_apis import CustomApis
 from msprobe_collector.intercept.dataloader import FollowedDataLoader
 from msprobe_collector.intercept.interception import Interception
+from msprobe_collector.intercept.staged import is_staged
 from msprobe_collector.intercept.token_range import checked_range
 from msprobe_collector.process import process_rank
 from msprobe_collector.record.pytorch import PyTorch
@@ -75,14 +78,13 @@ class PrecisionDebugger(Debugger):
             SavedValues(config, session.framework) if self.config.level == "debug" else None
         )
         self._followers = followers_of(config)
-        self._custom_apis = CustomApis(self._session)
+        self._custom_apis = CustomApis(self._session, self._record, is_staged)
         self._followed: FollowedDataLoader | None = None
         if self.config.follows_dataloader:
             self._followed = FollowedDataLoader(
                 lambda: self._begin_recording(self._model), self._next_batch
             )
             self._followed.install()
-        self._rank_id: int | None = None
         Debugger._current = self
 
     # -- the interface ------------------------------------------------------------------------
@@ -104,11 +106,7 @@ class PrecisionDebugger(Debugger):
         of this one are recorded, and nothing where it has none.
         """
         self = cls._the_one()
-        if rank_id is not None:
-            given: Any = rank_id
-            if isinstance(given, bool) or not isinstance(given, int) or given < 0:
-                raise CollectorError(f"rank_id is {rank_id!r}; give a number from 0 on.")
-            self._rank_id = rank_id
+        self._is_rank(rank_id)
         if self._narrows(scheduled_tokens):
             self._begin_recording(model if model is not None else self._model, token_range)
         return self
@@ -190,6 +188,16 @@ class PrecisionDebugger(Debugger):
             self._recording = True
             self._models = [part for _, part in models]
             self._begin(lambda: self._interception.install(models, tokens))
+
+    def _record(
+        self,
+        label: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        frame: FrameType,
+    ) -> Any:
+        return record_call(self._session, label, function, args, kwargs, (args, kwargs), frame)
 
     def _stop_more(self) -> None:
         if self.config.task in WHOLE_TRAINING:

@@ -53,6 +53,7 @@ class Debugger:
     _arguments: tuple[Any, ...] = ()
     _model: Any = None
     _saved: Saved | None = None
+    _rank_id: int | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         if Debugger._current is None:
@@ -169,6 +170,15 @@ class Debugger:
 
     def _begin_recording(self, model: Any) -> None:
         raise NotImplementedError
+
+    def _is_rank(self, rank_id: int | None) -> None:
+        """Take over the number of this process where the framework does not know it."""
+        given: Any = rank_id
+        if given is None:
+            return
+        if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+            raise CollectorError(f"rank_id is {rank_id!r}; give a number from 0 on.")
+        self._rank_id = rank_id
 
     def _rank(self) -> int | None:
         """This process among those that train together, None when it trains alone."""

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from msprobe_collector.errors import CollectorError
-from msprobe_collector.intercept.apis import record_call
-from msprobe_collector.intercept.staged import is_staged
 from msprobe_collector.record.session import Session
+
+# ``(label, function, args, kwargs, frame)``: run a function as the API call of that name.
+Record = Callable[
+    [str, Callable[..., Any], tuple[Any, ...], dict[str, Any], FrameType],
+    Any,
+]
 
 
 class CustomApis:
     """Registered functions; they are recorded between start and stop until they are restored."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(
+        self, session: Session, record: Record, is_staged: Callable[[], bool] = bool
+    ) -> None:
+        """Calls that ``is_staged`` says compute no numbers are passed on."""
         self._session = session
+        self._record = record
+        self._is_staged = is_staged
         self._originals: dict[tuple[int, str], tuple[Any, Any, Any]] = {}
 
     def register(self, module: Any, api: str, prefix: str | None) -> None:
@@ -28,7 +39,7 @@ class CustomApis:
             return
         name = prefix or str(getattr(module, "__name__", type(module).__name__))
         label = f"{name.rpartition('.')[2]}.{api}"
-        session = self._session
+        session, record, is_staged = self._session, self._record, self._is_staged
 
         @functools.wraps(function)
         def recorded(*args: Any, **kwargs: Any) -> Any:
@@ -39,7 +50,7 @@ class CustomApis:
             frame = sys._getframe(1)
             threads.hides_calls = True  # what it calls is part of it
             try:
-                return record_call(session, label, function, args, kwargs, (args, kwargs), frame)
+                return record(label, function, args, kwargs, frame)
             finally:
                 threads.hides_calls = False
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-from torch import nn
-from torch.utils.hooks import RemovableHandle
+from typing import TYPE_CHECKING, Any
 
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.record.ledger import Ledger
+
+if TYPE_CHECKING:  # MindSpore needs no torch
+    from torch import nn
+    from torch.utils.hooks import RemovableHandle
 
 
 def checked_range(given: Any, model: Any) -> tuple[int, int] | None:
@@ -34,18 +35,24 @@ class TokenRange:
         self._range = (0, 0)
         self._calls = 0
 
-    def install(self, models: Sequence[nn.Module], bounds: tuple[int, int]) -> None:
+    def begin(self, bounds: tuple[int, int]) -> None:
+        """Record nothing until :meth:`count` has come to the first call."""
         self._range = bounds
         self._calls = 0
         self._ledger.active = False
-        self._handles = [model.register_forward_pre_hook(self._count) for model in models[:1]]
+
+    def install(self, models: Sequence[nn.Module], bounds: tuple[int, int]) -> None:
+        """Count the calls of the first model."""
+        self.begin(bounds)
+        self._handles = [model.register_forward_pre_hook(self.count) for model in models[:1]]
 
     def remove(self) -> None:
         for handle in self._handles:
             handle.remove()
         self._handles = []
 
-    def _count(self, *_arguments: Any) -> None:
+    def count(self, *_arguments: Any) -> None:
+        """A call begins."""
         first, last = self._range
         self._ledger.active = first <= self._calls <= last and not self._ledger.finished
         self._calls += 1

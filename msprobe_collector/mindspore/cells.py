@@ -10,6 +10,7 @@ from typing import Any
 from mindspore import nn
 
 from msprobe_collector.intercept.redirect import Redirect
+from msprobe_collector.intercept.token_range import TokenRange
 from msprobe_collector.record.module_calls import close_module, enter_module, leave_module
 from msprobe_collector.record.session import Session
 
@@ -68,6 +69,33 @@ class Cells:
                 parameters = session.framework.own_parameters(cell)
                 leave_module(session, opened, result, parameters)
             threads.hides_calls, threads.sees_calls = hidden, seen
+
+
+class CountedCalls:
+    """Tells a :class:`TokenRange` of each call of a model, between install and remove."""
+
+    def __init__(self, tokens: TokenRange) -> None:
+        self._tokens = tokens
+        self._model: Any = None
+        self._redirect: Redirect | None = None
+
+    def install(self, model: Any, bounds: tuple[int, int]) -> None:
+        self._tokens.begin(bounds)
+        self._model = model
+        calls = (kind.__dict__.get("__call__") for kind in type(model).__mro__)
+        call = next(call for call in calls if isinstance(call, types.FunctionType))
+        self._redirect = Redirect(call, self._call, True)
+        self._redirect.install()
+
+    def remove(self) -> None:
+        if self._redirect is not None:
+            self._redirect.remove()
+        self._model = self._redirect = None
+
+    def _call(self, original: Callable[..., Any], cell: Any, *args: Any, **kwargs: Any) -> Any:
+        if cell is self._model:
+            self._tokens.count()
+        return original(cell, *args, **kwargs)
 
 
 def named_cells(prefix: str, model: Any) -> Iterator[tuple[str, Any]]:

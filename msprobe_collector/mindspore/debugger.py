@@ -14,8 +14,10 @@ from mindspore.communication import GlobalComm, get_rank
 from msprobe_collector.config.settings import WHOLE_TRAINING, load_config
 from msprobe_collector.config.switch import switch_of
 from msprobe_collector.errors import CollectorError
-from msprobe_collector.mindspore.calls import Calls
-from msprobe_collector.mindspore.cells import Cells
+from msprobe_collector.intercept.custom_apis import CustomApis
+from msprobe_collector.intercept.token_range import TokenRange, checked_range
+from msprobe_collector.mindspore.calls import Calls, record_call
+from msprobe_collector.mindspore.cells import Cells, CountedCalls
 from msprobe_collector.mindspore.engine import MindSpore
 from msprobe_collector.mindspore.gradients import GradientProbe
 from msprobe_collector.mindspore.monitor import Monitor
@@ -66,6 +68,7 @@ class PrecisionDebugger(Debugger):
         self._interception = Interception(session)
         self._set_up(config, session, self._interception, estimate, load)
         self._models: list[nn.Cell] = []
+        self._custom_apis = CustomApis(session, partial(record_call, session))
         self._followers: list[GradientProbe | Monitor] = []
         if config.gradients is not None:
             self._followers.append(GradientProbe(config))
@@ -76,14 +79,32 @@ class PrecisionDebugger(Debugger):
         Debugger._current = self
 
     @classmethod
-    def start(cls, model: nn.Cell | Sequence[nn.Cell] | None = None) -> PrecisionDebugger:
+    def start(
+        cls,
+        model: nn.Cell | Sequence[nn.Cell] | None = None,
+        token_range: Sequence[int] | None = None,
+        rank_id: int | None = None,
+    ) -> PrecisionDebugger:
         """Record from here on; levels L0 and mix need the model or a list of models.
 
-        A second ``start`` with another model records both.
+        With ``token_range`` only the calls of the model from the first number to the last are
+        recorded, counted from 0. A second ``start`` with another model records both. ``rank_id``
+        is this process where MindSpore does not know it.
         """
         self = cls._the_one()
-        self._begin_recording(model)
+        self._is_rank(rank_id)
+        self._begin_recording(model, token_range)
         return self
+
+    @classmethod
+    def register_custom_api(cls, module: Any, api: str, api_prefix: str | None = None) -> None:
+        """Record calls of ``module.api`` as an API of the name ``api_prefix.api``."""
+        cls._the_one()._custom_apis.register(module, api, api_prefix)
+
+    @classmethod
+    def restore_custom_api(cls, module: Any, api: str) -> None:
+        """Undo :meth:`register_custom_api`."""
+        cls._the_one()._custom_apis.restore(module, api)
 
     @classmethod
     def monitor(cls, optimizer: nn.Optimizer, model: nn.Cell | None = None) -> None:
@@ -105,6 +126,7 @@ class PrecisionDebugger(Debugger):
             self._stop_following()
 
     def _close_more(self) -> None:
+        self._guarded(self._custom_apis.restore_all)
         self._stop_following()
 
     def _stop_following(self) -> None:
@@ -116,7 +138,7 @@ class PrecisionDebugger(Debugger):
         for follower in self._followers:
             follower.first_step = step
 
-    def _begin_recording(self, model: Any) -> None:
+    def _begin_recording(self, model: Any, token_range: Sequence[int] | None = None) -> None:
         if self.config.task in WHOLE_TRAINING:
             self._warn(f"Task {self.config.task} records with monitor(); start() has no effect.")
             return
@@ -129,6 +151,7 @@ class PrecisionDebugger(Debugger):
                 "call mindspore.set_context(mode=mindspore.PYNATIVE_MODE) first."
             )
         models = self._checked_models(model)
+        tokens = checked_range(token_range, model)
         if self._recording:
             more = [pair for pair in models if pair[1] not in self._models]
             self._models += [part for _, part in more]
@@ -136,7 +159,7 @@ class PrecisionDebugger(Debugger):
         elif self._may_record():
             self._recording = True
             self._models = [part for _, part in models]
-            self._begin(lambda: self._interception.install(models))
+            self._begin(lambda: self._interception.install(models, tokens))
 
     def _checked_models(self, model: Any) -> list[tuple[str, nn.Cell]]:
         """Each model with the beginning of its Cells' names."""
@@ -152,6 +175,8 @@ class PrecisionDebugger(Debugger):
         return [(f"Cell.{number}", part) for number, part in enumerate(models)]
 
     def _rank(self) -> int | None:
+        if self._rank_id is not None:
+            return self._rank_id
         return int(get_rank()) if GlobalComm.INITED else None
 
 
@@ -162,9 +187,12 @@ class Interception:
         self._session = session
         self._cells = Cells(session)
         self._calls = Calls(session)
+        self._counted = CountedCalls(TokenRange(session.ledger))
         self._removals: list[Callable[[], None]] = []
 
-    def install(self, models: Sequence[tuple[str, nn.Cell]]) -> None:
+    def install(
+        self, models: Sequence[tuple[str, nn.Cell]], tokens: tuple[int, int] | None = None
+    ) -> None:
         config = self._session.config
         if config.with_modules:
             self._removals.append(self._cells.remove)
@@ -172,6 +200,9 @@ class Interception:
         if config.with_apis:
             self._removals.append(self._calls.remove)
             self._calls.install()
+        if tokens is not None:  # last, because what is taken over last is called first
+            self._removals.append(self._counted.remove)
+            self._counted.install(models[0][1], tokens)
         self._session.threads.sees_calls = True
 
     def add(self, models: Sequence[tuple[str, nn.Cell]]) -> None:

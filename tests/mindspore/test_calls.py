@@ -6,6 +6,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,21 @@ from tests.mindspore.test_values import Small, X
 from tests.mindspore.twins import cnn, llama, micro_batches
 
 KEPT = {"square": mint.square}
+
+
+class Nested(nn.Cell):
+    """A call and a Cell behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tail = mint.nn.ReLU()
+
+    def construct(self, x: Tensor) -> Tensor:
+        return self.tail(mint.tanh(x))
+
+
+def filled(number: float) -> Tensor:
+    return Tensor(np.full((1, 2), number, np.float32))
 
 
 def names_of(folder: Path, run: Any) -> list[str]:
@@ -265,3 +281,67 @@ print("torch" in sys.modules)
     answer = subprocess.run(run, capture_output=True, text=True, check=True)
     assert answer.stdout.split() == ["False"]
     assert "Mint.neg.0.forward" in read_step(tmp_path / "step0" / "rank").data
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_a_token_range_counts_calls_of_the_model(tmp_path: Path, level: str) -> None:
+    model = Nested()
+    plain = [model(filled(token)).asnumpy() for token in range(5)]
+    debugger = PrecisionDebugger(dump_path=str(tmp_path), level=level)
+    debugger.start(model, token_range=[1, 2])
+    watched = [model(filled(token)).asnumpy() for token in range(5)]
+    debugger.stop()
+    model(filled(9))
+    debugger.step()
+    debugger.close()
+    assert all(np.array_equal(*pair) for pair in zip(plain, watched, strict=True))
+    step = read_step(tmp_path / "step0" / "rank")
+    first = [call["input_args"][0]["Max"] for name, call in step.data.items() if "tail" in name]
+    calls = [call["input_args"][0]["Max"] for name, call in step.data.items() if "tanh" in name]
+    expected = [float(np.tanh(token)) for token in (1, 2)]
+    assert level == "L1" or np.allclose(first, expected)
+    assert level == "L0" or calls == [1.0, 2.0]
+    for lines in step.stacks.values():
+        assert any("test_calls.py" in line for line in lines)
+        assert not any("msprobe_collector" in line for line in lines)
+
+
+@pytest.mark.parametrize("wrong", [[2, 1], [-1, 2], [1], "12", [True, 2]])
+def test_a_wrong_token_range_is_refused(wrong: Any, tmp_path: Path) -> None:
+    debugger = PrecisionDebugger(dump_path=str(tmp_path), level="mix")
+    with pytest.raises(CollectorError, match="token_range"):
+        debugger.start(Nested(), token_range=wrong)
+
+
+def test_a_function_of_ones_own_can_be_registered(tmp_path: Path) -> None:
+    kernels = types.ModuleType("company.kernels")
+
+    def fused(x: Tensor) -> Tensor:
+        return ops.relu(x) * 2
+
+    kernels.fused = fused  # type: ignore[attr-defined]
+    debugger = PrecisionDebugger(dump_path=str(tmp_path), level="L1")
+    debugger.register_custom_api(kernels, "fused")
+    debugger.register_custom_api(kernels, "fused")
+    debugger.start()
+    mindspore.grad(lambda x: kernels.fused(x).sum())(filled(1))
+    debugger.stop()
+    debugger.restore_custom_api(kernels, "fused")
+    assert kernels.fused is fused
+    with pytest.raises(CollectorError, match="was not registered"):
+        debugger.restore_custom_api(kernels, "fused")
+    with pytest.raises(CollectorError, match="has no function 'none'"):
+        debugger.register_custom_api(kernels, "none")
+    debugger.register_custom_api(kernels, "fused", "Ours")
+    debugger.start()
+    kernels.fused(filled(1))
+    debugger.stop()
+    kernels.fused(filled(1))
+    debugger.step()
+    debugger.close()
+    assert kernels.fused is fused
+    data = read_step(tmp_path / "step0" / "rank").data
+    assert data["kernels.fused.0.backward"]["output"][0]["Max"] == 2
+    assert "Ours.fused.0.forward" in data
+    assert "Ours.fused.1.forward" not in data
+    assert not [name for name in data if "relu" in name]

@@ -1,13 +1,26 @@
 """The names of ``msprobe.mindspore``."""
 
 from msprobe_builder import compare, compare_distributed
-from msprobe_collector.mindspore import PrecisionDebugger, save, save_grad, step
-from msprobe_collector.seed import seed_all
+from msprobe_collector.mindspore import (
+    ConfigChecker,
+    MsprobeInitStep,
+    MsprobeStep,
+    PrecisionDebugger,
+    TrainerMon,
+    save,
+    save_grad,
+    seed_all,
+    step,
+)
 from msprobe_collector.single_save import SingleSave
 
 __all__ = [
+    "ConfigChecker",
+    "MsprobeInitStep",
+    "MsprobeStep",
     "PrecisionDebugger",
     "SingleSave",
+    "TrainerMon",
     "compare",
     "compare_distributed",
     "save",
