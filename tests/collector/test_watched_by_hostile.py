@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from tests.collector.recording import Dump, record
-from tests.fuzz.mutated import change_value
+from tests.fuzz.changes import change_value
 
 Damage = Callable[[Path], object]
 

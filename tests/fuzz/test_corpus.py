@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.mutated import KINDS, runs
+from tests.fuzz.changes import KINDS
+from tests.fuzz.mutated import runs
 from tests.fuzz.targets import TARGETS, run
 
 CORPUS = Path(__file__).parent / "corpus"

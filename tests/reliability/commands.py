@@ -21,7 +21,7 @@ from msprobe_operators.call.saved import save_call
 from tests.builder.small_dumps import forward, tensor, write_dump
 from tests.builder.trend.test_trend import write_monitor
 from tests.checks.gradients.test_untold import EQUAL, record
-from tests.fuzz.mutated import real_dumps
+from tests.fuzz.changes import real_dumps
 from tests.reliability.recorded import a_table, a_zip, some_json
 
 DATA = Path(__file__).parents[1] / "data"
