@@ -275,6 +275,7 @@ def run(options: argparse.Namespace) -> int:
             layer_mapping_file=None if options.layer_mapping is True else options.layer_mapping,
             match_file=options.match_file,
             overflow_check=options.overflow_check,
+            flat=options.overflow_check,
             allow_missing=options.allow_missing,
             judge=options.judge,
             device=options.device,

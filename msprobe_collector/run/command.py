@@ -114,10 +114,10 @@ def told(notes: Sequence[Note], request: Request) -> Iterator[Fact]:
     """What became of the recording."""
     training = [note for note in notes if note.trains]
     yield from dict.fromkeys(text_fact(note.problem) for note in notes if note.problem)
+    if request.settings.as_msprobe:
+        return  # it records itself, or compares, perhaps without torch
     if not notes:
         yield fact("run.no_torch", command=shlex.join(request.command)[:200])
-    elif request.settings.as_msprobe:
-        return
     elif request.settings.compare_compiled:
         yield from _compared(notes)
         return

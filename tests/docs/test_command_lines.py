@@ -119,10 +119,16 @@ def test_merge_result_joins_ranks() -> None:
         "msprobe -f pytorch nan_analyze -i npu/step0 -o out",
     ],
 )
-def test_overflow_check_names_rank_and_call(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("level", ["mix", "L1"])
+def test_overflow_check_names_rank_and_call(
+    line: str, level: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     bad = tensor(float("nan"), high=float("nan"), low=float("nan"), mean=float("nan"))
     data: dict[str, Record] = {"Torch.log.0.forward": forward([tensor(low=-1.0)], [bad])}
     write_dump(Path("npu/step0/rank1"), data)
+    if level == "L1":  # which knows no hierarchy
+        for path in Path("npu/step0").rglob("construct.json"):
+            path.write_text("{}", "utf-8")
     assert run(line) == 0
     assert "begins on rank 1 with Torch.log.0.forward" in " ".join(capsys.readouterr().out.split())
 

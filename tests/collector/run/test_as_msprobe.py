@@ -77,6 +77,13 @@ def test_a_script_of_msprobe_records_itself(here: Path) -> None:
     assert "No module named 'msprobe'" in without.stderr
 
 
+def test_a_script_without_torch_is_not_said_to_record_nothing(here: Path) -> None:
+    (here / "compare.py").write_text("from msprobe import GradComparator\n")
+    answer = recorded("--as-msprobe", "--", sys.executable, "compare.py", folder=here)
+    assert answer.returncode == 0
+    assert "nothing was recorded" not in answer.stdout + answer.stderr
+
+
 def test_the_names_are_those_of_the_documents() -> None:
     assert list(inspect.signature(compat.compare).parameters)[:3] == [
         *("input_param", "output_path", "stack_mode")
