@@ -235,7 +235,7 @@ def _cut_short(rows: Sequence[Any]) -> list[Any]:
 def _perturb(options: argparse.Namespace) -> int:
     from msprobe_operators.call.apart import each_apart
     from msprobe_operators.dump.calls import recorded_calls
-    from msprobe_operators.dump.perturb import AMPLIFIES, PerturbRow, untested
+    from msprobe_operators.dump.perturb import AMPLIFIES, UNTESTED, PerturbRow, untested
     from msprobe_operators.dump.run import chosen_calls, find_dump, source_of
     from msprobe_operators.report.table import counted, untested_lines, write_rows
 
@@ -259,7 +259,8 @@ def _perturb(options: argparse.Namespace) -> int:
     print_lines(untested_lines(rows))
     counts = counted([row.status for row in rows]) or fact("operator.no_calls")
     print_lines([tell(fact("operator.counts", counts=counts))])
-    return EXIT_CANNOT_RUN if _cut_short(rows) else EXIT_OK
+    is_untold = rows and all(row.status == UNTESTED for row in rows)
+    return EXIT_CANNOT_RUN if is_untold or _cut_short(rows) else EXIT_OK
 
 
 def _overflow(options: argparse.Namespace) -> int:

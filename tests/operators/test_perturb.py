@@ -76,6 +76,16 @@ def test_another_order_names_sums_that_depend_on_it(tmp_path: Path) -> None:
         assert difference["reason"] == "it has no sums whose order can be reversed"
 
 
+def test_where_no_call_could_be_run_the_status_says_so(tmp_path: Path) -> None:
+    dump = recorded(tmp_path / "dump", torch.ones(16, 1))
+    content = json.loads(dump.read_text("utf-8"))
+    [call] = [name for name in content["data"] if name == "Torch.matmul.0.forward"]
+    content["data"] = {"Aten.from_file.0.forward": content["data"][call]}
+    dump.write_text(json.dumps(content), "utf-8")
+    assert main(["perturb", str(dump)]) == 1
+    assert main(["check", str(dump), "-o", str(tmp_path / "out")]) == 1
+
+
 def test_wrong_use_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dump = recorded(tmp_path / "dump", torch.ones(16, 1))
     capsys.readouterr()

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from msprobe_builder.configuration.compare import compare_packs
+from msprobe_builder.configuration.conclusion import conclusion
 from msprobe_builder.configuration.pack import read_pack
 from msprobe_collector import ConfigChecker
 from tests.checks.configuration.test_configuration import pack_of, said, said_of, train
@@ -41,9 +42,11 @@ def test_a_call_that_seeds_is_missed_where_it_is_removed(
             seed()
         ConfigChecker(None, [], tmp_path / pack)
     a, b = (read_pack(tmp_path / one) for one in ("a.zip", "b.zip"))
-    [sheet] = [one for one in compare_packs(a, b).sheets if one.name == "random"]
+    comparison = compare_packs(a, b)
+    [sheet] = [one for one in comparison.sheets if one.name == "random"]
     assert sheet.outcome == "error"
     words = said(sheet.first)
+    assert f"look at this first: {words}" in said(conclusion(comparison))
     assert f"{name} is called 0 times against 1" in words
     assert Path(__file__).name in words
 
