@@ -39,7 +39,9 @@ def conclusion(comparison: ConfigurationComparison) -> Fact:
         return fact("configuration.do_not_compare", differences=_differences(wrong))
     if not _compared(comparison):
         return fact("configuration.nothing_compared")
-    doubts = [one for one in comparison.sheets if one.outcome != PASS]  # calls that draw otherwise, too
+    doubts = [
+        one for one in comparison.sheets if one.outcome != PASS
+    ]  # calls that draw otherwise, too
     unseen = unknown_parts(comparison)
     return fact(
         "configuration.may_compare",

@@ -14,8 +14,13 @@ from msprobe_builder.files.regular import open_regular
 _BATCH = 65_536  # rows
 
 
-def read_parquet_rows(path: Path, names: Sequence[str], what: str) -> Iterator[tuple[Any, ...]]:
-    """The columns ``names`` of a file, row by row; BuildError says that it is no ``what``."""
+def read_parquet_rows(
+    path: Path, names: Sequence[str], what: str, also: Sequence[str] = ()
+) -> Iterator[tuple[Any, ...]]:
+    """The columns ``names`` of a file, row by row, and those of ``also`` that it has.
+
+    BuildError says that it is no ``what``.
+    """
     try:
         import pyarrow.parquet  # type: ignore[import-untyped]
     except ImportError as error:
@@ -25,6 +30,7 @@ def read_parquet_rows(path: Path, names: Sequence[str], what: str) -> Iterator[t
         with os.fdopen(open_regular(path), "rb") as stream:
             file = pyarrow.parquet.ParquetFile(stream, pre_buffer=False)
             _require_bounds(path, file.metadata)
+            names = [*names, *(one for one in also if one in file.schema_arrow.names)]
             for batch in file.iter_batches(_BATCH, columns=list(names)):
                 count += batch.num_rows
                 if count > MOST_ROWS:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from msprobe_builder.base.limits import HIGHEST_NUMBER, LARGEST_JSON
 from msprobe_builder.base.texts import storable
 from msprobe_builder.files.parquet import read_parquet_rows
 from msprobe_builder.files.regular import opened_table, read_part
+from msprobe_builder.sketch.definition import FLAT
 from msprobe_builder.trend.reference_monitor import ROUNDING, rank_of, reference_rows
 
 # In the order in which a step comes by them.
@@ -27,6 +29,8 @@ KINDS = (
 )
 STATISTICS = ("norm", "mean", "max", "min", "zeros", "nans")
 _COLUMNS = ("step", "kind", "name", *STATISTICS, "count")
+_SKETCH = "sketch"
+_COUNT = len(STATISTICS)  # its place behind the name
 _VALUES = re.compile(r"values_step(\d{1,9})\.(csv|parquet)\Z")
 _RANK = re.compile(r"rank(\d{1,9})\Z")
 _ORDER = {kind: place for place, kind in enumerate(KINDS)}
@@ -45,6 +49,18 @@ class RankValues:
     values: NDArray[np.float64]
     count: NDArray[np.int64]
     rounding: float = 0.0  # by which a number may be off, because so few decimals were written
+    sketch: NDArray[np.float32] | None = None  # (rows, FLAT), NaN where a row has none
+
+    def rows(self, kept: NDArray[Any]) -> RankValues:
+        """Some of them, by their numbers or by which to keep."""
+        return replace(
+            self,
+            step=self.step[kept],
+            target=self.target[kept],
+            values=self.values[kept],
+            count=self.count[kept],
+            sketch=None if self.sketch is None else self.sketch[kept],
+        )
 
     def steps(self) -> NDArray[np.int64]:
         """The steps it has, rising."""
@@ -104,38 +120,56 @@ def read_rank(directory: Path) -> RankValues:
     earlier files say of that step and later ones is gone. So are rows of a line cut off.
     """
     targets: dict[tuple[str, str], int] = {}
-    parts = []
+    parts: list[RankValues] = []
     files = _files(directory)
     if not files:
         parts.append(_columns(directory, reference_rows(directory), targets))
     for number, (first, path) in enumerate(files):
         rows = (
-            read_parquet_rows(path, _COLUMNS, "record of a monitor")
+            read_parquet_rows(path, _COLUMNS, "record of a monitor", (_SKETCH,))
             if path.suffix == ".parquet"
             else _csv(path)
         )
-        step, target, values, count = _columns(path, rows, targets)
+        part = _columns(path, rows, targets)
         ends = [
             later for later, other in files[number + 1 :] if other.suffix == path.suffix
         ]  # parts of parquet follow each other without overlap
-        keep = step < min(ends) if ends else np.ones(len(step), dtype=bool)
-        keep &= step >= first
-        parts.append((step[keep], target[keep], values[keep], count[keep]))
-    step, target, values, count = (np.concatenate(column) for column in zip(*parts, strict=True))
+        keep = part.step < min(ends) if ends else np.ones(len(part.step), dtype=bool)
+        parts.append(part.rows(keep & (part.step >= first)))
+    whole = _joined(parts, tuple(targets), 0.0 if files else ROUNDING)
     # The last row of a step and target counts; both stay in the order of the file.
     latest = dict(
-        zip(zip(step.tolist(), target.tolist(), strict=True), range(len(step)), strict=True)
+        zip(
+            zip(whole.step.tolist(), whole.target.tolist(), strict=True),
+            range(len(whole.step)),
+            strict=True,
+        )
     )
     rows_kept = np.sort(np.fromiter(latest.values(), dtype=np.int64))
-    rows_kept = rows_kept[np.argsort(step[rows_kept], kind="stable")]
+    return whole.rows(rows_kept[np.argsort(whole.step[rows_kept], kind="stable")])
+
+
+def _joined(
+    parts: Sequence[RankValues], targets: tuple[tuple[str, str], ...], rounding: float
+) -> RankValues:
+    sketch = None
+    if any(one.sketch is not None for one in parts):
+        sketch = np.concatenate(
+            [_no_sketches(len(one.step)) if one.sketch is None else one.sketch for one in parts]
+        )
     return RankValues(
-        tuple(targets),
-        step[rows_kept],
-        target[rows_kept],
-        values[rows_kept],
-        count[rows_kept],
-        0.0 if files else ROUNDING,
+        targets,
+        np.concatenate([one.step for one in parts]),
+        np.concatenate([one.target for one in parts]),
+        np.concatenate([one.values for one in parts]),
+        np.concatenate([one.count for one in parts]),
+        rounding,
+        sketch,
     )
+
+
+def _no_sketches(count: int) -> NDArray[np.float32]:
+    return np.full((count, FLAT), np.nan, np.float32)
 
 
 def order_of(target: tuple[str, str]) -> int:
@@ -159,15 +193,16 @@ def _csv(path: Path) -> Iterator[Sequence[Any]]:
         rows = csv.reader(file)
         head = next(rows, [])
         last: list[str] | None = None
-        if tuple(head) != _COLUMNS:
-            if ",".join(_COLUMNS).startswith(",".join(head)) and next(rows, None) is None:
+        columns = (*_COLUMNS, _SKETCH)
+        if tuple(head) not in (_COLUMNS, columns):
+            if ",".join(columns).startswith(",".join(head)) and next(rows, None) is None:
                 return  # killed before the first step
             raise BuildError(f"{path} is no record of a monitor: its columns are others.")
         for row in rows:
             if last is not None:
                 yield last
             last = row
-        if last is not None and len(last) == len(_COLUMNS) and _ends_whole(path):
+        if last is not None and len(last) == len(head) and _ends_whole(path):
             yield last
 
 
@@ -185,16 +220,20 @@ def _readable(path: Path) -> Iterator[None]:
 
 def _columns(
     path: Path, rows: Iterator[Sequence[Any]], targets: dict[tuple[str, str], int]
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+) -> RankValues:
     steps, numbers, values, counts = [], [], [], []
+    sketches: list[str] = []
     try:
-        for step, kind, name, *statistics, count in rows:
+        for step, kind, name, *more in rows:
+            statistics, count, *sketch = more[:_COUNT], more[_COUNT], *more[_COUNT + 1 :]
             if kind not in _ORDER:
                 raise ValueError(kind)
             steps.append(int(step))
             numbers.append(targets.setdefault((kind, storable(name)), len(targets)))
             values.append([float(one) for one in statistics])
             counts.append(int(count))
+            sketches += sketch
+        held = _sketches(sketches, len(steps))
         table = np.array(values, dtype=np.float64).reshape(-1, len(STATISTICS))
         columns = [np.array(one, dtype=np.int64) for one in (steps, numbers, counts)]
     except (ValueError, TypeError, OverflowError, csv.Error) as error:
@@ -203,4 +242,17 @@ def _columns(
         ) from error
     if len(columns[0]) and not 0 <= columns[0].min() <= columns[0].max() <= HIGHEST_NUMBER:
         raise BuildError(f"{path} is damaged: a step is no number from 0 to {HIGHEST_NUMBER}.")
-    return columns[0], columns[1], table, columns[2]
+    return RankValues((), columns[0], columns[1], table, columns[2], sketch=held)
+
+
+def _sketches(texts: Sequence[str], count: int) -> NDArray[np.float32] | None:
+    """What stands in the last column; ValueError where that is none."""
+    if not any(texts):
+        return None
+    if len(texts) != count:
+        raise ValueError("some rows have no such column")
+    found = _no_sketches(count)
+    for row, text in enumerate(texts):
+        if text:
+            found[row] = np.frombuffer(base64.b64decode(text, validate=True), "<f4", FLAT)
+    return found

@@ -20,6 +20,10 @@ from msprobe_builder.trend.monitor import (
 )
 
 TOLERANCE = 0.01
+# From which on elements are others though norm and mean are the same: half precision on two
+# devices is less apart, other tokens or exchanged rows are more.
+ELEMENTS = 0.1
+_EQUAL = 1e-6  # relative; sketches of sums in another order are less apart
 _NORM, _MEAN = STATISTICS.index("norm"), STATISTICS.index("mean")
 _NANS = STATISTICS.index("nans")
 
@@ -35,6 +39,7 @@ class Departure:
     apart: float
     first: float  # norms
     second: float
+    elements: float = float("nan")  # relative distance of the elements, NaN without sketches
 
     @property
     def ratio(self) -> float:
@@ -59,6 +64,8 @@ class RankPair:
     # Rows of another number of values, which are not compared: step, target and how many times.
     resized: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
     alone: int  # rows of steps or targets that the other run does not have
+    elements: NDArray[np.float64]  # by row the relative distance, NaN without sketches of both
+    sketches: tuple[NDArray[np.float32], NDArray[np.float32]] | None
 
     @property
     def is_bad(self) -> NDArray[np.bool_]:
@@ -81,6 +88,7 @@ class RankPair:
             float(self.apart[row]),
             float(self.first[row, _NORM]),
             float(self.second[row, _NORM]),
+            float(self.elements[row]),
         )
 
 
@@ -157,8 +165,11 @@ def _agreeing(pairs: list[RankPair], first: Departure) -> tuple[str, ...]:
 
 
 def _departures(pairs: list[RankPair], tolerance: float) -> Iterator[Departure]:
+    """Rows that are further apart, or of which the elements are; 0 asks for any difference."""
+    most = max(ELEMENTS, tolerance) if tolerance else _EQUAL
     for pair in pairs:
-        yield from map(pair.departure, np.flatnonzero(pair.apart > tolerance).tolist())
+        beyond = (pair.apart > tolerance) | (pair.elements > most)
+        yield from map(pair.departure, np.flatnonzero(beyond).tolist())
 
 
 def pair_ranks(rank: int, a: RankValues, b: RankValues) -> RankPair:
@@ -177,6 +188,9 @@ def pair_ranks(rank: int, a: RankValues, b: RankValues) -> RankPair:
     with np.errstate(divide="ignore"):
         times = a.count[others] / b.count[place[others]]
     first, second = a.values[sized], b.values[place[sized]]
+    sketches = None
+    if a.sketch is not None and b.sketch is not None:
+        sketches = a.sketch[sized], b.sketch[place[sized]]
     return RankPair(
         rank,
         a.targets,
@@ -190,7 +204,25 @@ def pair_ranks(rank: int, a: RankValues, b: RankValues) -> RankPair:
         tuple(one for one in b.targets if one not in known),
         (a.step[others], a.target[others], times),
         len(a.step) + len(b.step) - 2 * int(same.sum()),
+        elements_apart(first, second, sketches),
+        sketches,
     )
+
+
+def elements_apart(
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    sketches: tuple[NDArray[np.float32], NDArray[np.float32]] | None,
+) -> NDArray[np.float64]:
+    """By row how far the elements are apart, relative to the larger norm; NaN without sketches."""
+    if sketches is None:
+        return np.full(len(first), np.nan)
+    ours, others = (one.astype(np.float64) for one in sketches)
+    with np.errstate(all="ignore"):
+        scale = np.maximum(np.abs(first[:, _NORM]), np.abs(second[:, _NORM]))
+        apart = np.linalg.norm(ours - others, axis=1)
+        found: NDArray[np.float64] = np.where(scale > 0, apart / scale, apart)
+    return found
 
 
 def rows_apart(

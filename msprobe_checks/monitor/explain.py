@@ -11,7 +11,7 @@ from msprobe_builder.export.wrapped import line
 from msprobe_builder.facts.fact import Argument, Fact, fact
 from msprobe_builder.facts.wording import tell
 from msprobe_builder.trend.monitor import order_of
-from msprobe_checks.monitor.compare import Departure, MonitorComparison, RankPair
+from msprobe_checks.monitor.compare import ELEMENTS, Departure, MonitorComparison, RankPair
 from msprobe_checks.monitor.replicas import Replicas
 from msprobe_checks.one_sided import FIRST, SECOND, more_parameters, only_in
 
@@ -68,7 +68,7 @@ def summary_lines(comparison: MonitorComparison) -> list[str]:
             step=early.step,
             rank=early.rank,
             what=_what(early),
-            apart=_relative(early.apart),
+            apart=_relative(float(np.fmax(early.apart, early.elements))),
             means=None if meaning is None else fact("monitor.means", meaning=meaning),
         )
         lines.append(line("", earliest))
@@ -301,6 +301,8 @@ def _how(one: Departure) -> Fact:
         return fact("monitor.not_finite")
     if math.isfinite(one.ratio) and abs(one.ratio - 1) > _ALIKE:
         return fact("monitor.norm", times=one.ratio)
+    if one.elements > max(one.apart, ELEMENTS):
+        return fact("monitor.other_elements", share=one.elements)
     return fact("monitor.differs", apart=_relative(one.apart))
 
 

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.files.text_files import read_text_file
 from msprobe_builder.trend.monitor import RankValues, order_of, read_rank, require_ranks
-from msprobe_checks.monitor.compare import RankPair, pair_ranks, rows_apart
+from msprobe_checks.monitor.compare import RankPair, elements_apart, pair_ranks, rows_apart
 
 _PLACE = "place.json"
 # What all replicas have alike at each step, whatever data each was given.
 _ALIKE = frozenset({"weight", "gradient", "learning_rate", "updated_weight"})
 TOLERANCE = 1e-6
+_EQUAL = 1e-5  # of elements, whose sketches are rounded sums
 
 
 @dataclass(frozen=True)
@@ -111,38 +112,35 @@ def _alike(values: RankValues) -> RankValues:
     """The rows that replicas have alike."""
     kept = np.array([kind in _ALIKE for kind, _ in values.targets], dtype=bool)
     rows = kept[values.target] if len(kept) else np.zeros(0, dtype=bool)
-    return RankValues(
-        values.targets,
-        values.step[rows],
-        values.target[rows],
-        values.values[rows],
-        values.count[rows],
-        values.rounding,
-    )
+    return values.rows(rows)
 
 
 def _parted(pairs: list[tuple[tuple[int, ...], RankPair]], tolerance: float) -> Parted | None:
     beyond = [
         (int(pair.step[row]), order_of(pair.targets[pair.target[row]]), place, row)
         for place, (_, pair) in enumerate(pairs)
-        for row in np.flatnonzero(pair.apart > tolerance).tolist()
+        for row in np.flatnonzero((pair.apart > tolerance) | (pair.elements > _EQUAL)).tolist()
     ]
     if not beyond:
         return None
     step, _, place, row = min(beyond)
     group, pair = pairs[place]
     target = pair.targets[pair.target[row]]
-    told, count = _values_at(group, pairs, step, target)
+    told, count, sketched = _values_at(group, pairs, step, target)
     numbers = np.array(list(told.values()))
     each = np.repeat(numbers, len(numbers), axis=0), np.tile(numbers, (len(numbers), 1))
     apart_by = rows_apart(*each, np.full(len(each[0]), count), 0.0)
     alike = (apart_by <= tolerance).reshape(len(numbers), -1)
+    if len(sketched) == len(told):
+        sums = np.array([sketched[rank] for rank in told])
+        sides = np.repeat(sums, len(sums), axis=0), np.tile(sums, (len(sums), 1))
+        alike &= ~(elements_apart(*each, sides) > _EQUAL).reshape(alike.shape)
     most = alike[int(np.argmax(alike.sum(axis=1)))]
     odd = tuple(rank for rank, is_like in zip(told, most.tolist(), strict=True) if not is_like)
     is_clear = 2 * int(most.sum()) > len(told)
     here = {pairs[at][1].targets[pairs[at][1].target[one]] for s, _, at, one in beyond if s == step}
     apart = max(
-        float(pairs[at][1].apart[one])
+        np.fmax(float(pairs[at][1].apart[one]), float(pairs[at][1].elements[one]))
         for s, _, at, one in beyond
         if s == step and pairs[at][1].targets[pairs[at][1].target[one]] == target
     )
@@ -157,9 +155,10 @@ def _values_at(
     pairs: list[tuple[tuple[int, ...], RankPair]],
     step: int,
     target: tuple[str, str],
-) -> tuple[dict[int, NDArray[np.float64]], int]:
-    """What each rank of a group holds there, in order of the ranks; of how many numbers."""
+) -> tuple[dict[int, NDArray[np.float64]], int, dict[int, NDArray[np.float32]]]:
+    """What each rank of a group holds there, in their order, of how many numbers, and sketches."""
     told: dict[int, NDArray[np.float64]] = {}
+    sketched: dict[int, NDArray[np.float32]] = {}
     count = 1
     for of, pair in pairs:
         if of is not group or target not in pair.targets:
@@ -168,4 +167,6 @@ def _values_at(
         for row in np.flatnonzero((pair.step == step) & (pair.target == number)).tolist():
             told[pair.rank], told[group[0]] = pair.first[row], pair.second[row]
             count = int(pair.count[row])
-    return dict(sorted(told.items())), count
+            if pair.sketches is not None:
+                sketched[pair.rank], sketched[group[0]] = (one[row] for one in pair.sketches)
+    return dict(sorted(told.items())), count, sketched

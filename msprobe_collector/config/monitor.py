@@ -22,7 +22,7 @@ _ASKED_FOR = ("communication", "input", "activation_gradient", "updated_weight")
 FORMATS = ("tensorboard", "csv", "parquet")
 RULES = {"nan": 1.0, "jump": 10.0, "vanishing": 1000.0}
 _LARGEST_FACTOR = 1e300
-_KEYS = {"record", "every", "micro_batches", "formats", "alerts"}
+_KEYS = {"record", "every", "micro_batches", "formats", "alerts", "sketches"}
 _USUAL = [kind for kind in KINDS if kind not in _ASKED_FOR]
 _EVERYTHING = dict.fromkeys(_USUAL, ("*",))
 
@@ -38,6 +38,7 @@ class MonitorSettings:
     alerts: Mapping[str, float] = field(default_factory=lambda: RULES)
     first_step: int = 0
     steps: int | None = None  # how many to record, None for all
+    sketches: bool = False  # of the elements, beside their numbers
 
     @property
     def records_all(self) -> bool:
@@ -68,6 +69,9 @@ def parse_monitor(section: Any) -> MonitorSettings:
     micro_batches = section.get("micro_batches", False)
     if not isinstance(micro_batches, bool):
         raise CollectorError(f"monitor.micro_batches is {micro_batches!r}; write true or false.")
+    sketches = section.get("sketches", False)
+    if not isinstance(sketches, bool):
+        raise CollectorError(f"monitor.sketches is {sketches!r}; write true or false.")
     formats = section.get("formats", ["tensorboard", "csv"])
     if (
         not isinstance(formats, (list, tuple))
@@ -79,7 +83,7 @@ def parse_monitor(section: Any) -> MonitorSettings:
         )
     record = _record(section.get("record", _USUAL))
     alerts = _alerts(section.get("alerts", {}))
-    return MonitorSettings(record, every, micro_batches, tuple(formats), alerts)
+    return MonitorSettings(record, every, micro_batches, tuple(formats), alerts, sketches=sketches)
 
 
 def _record(value: Any) -> dict[str, tuple[str, ...]]:

@@ -40,6 +40,8 @@ class Monitor:
         """``switch`` says at each step whether it is recorded."""
         assert config.monitor is not None
         self._settings, self._config, self._switch = config.monitor, config, switch
+        if self._settings.sketches:
+            raise CollectorError("monitor.sketches follows PyTorch only; leave it out.")
         unseen = [kind for kind in self._settings.record if kind not in SEEN]
         if unseen and not self._settings.records_all:
             raise CollectorError(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from msprobe_collector.monitor.numbers import Numbers
+from msprobe_collector.record.sketches import Sketches
 from msprobe_collector.record.statistics import is_capturing, local_part
 
 # Elements of a piece: half a megabyte for each thread stays in its core's own cache, so that only
@@ -36,18 +37,32 @@ class Waiting:
 
     numbers: torch.Tensor
     count: int
+    sketch: int = -1
 
 
-def measure(tensor: torch.Tensor) -> Numbers | Waiting | None:
-    """None where there is nothing to measure here; call inside ``unseen``."""
+def measure(tensor: torch.Tensor, sketches: Sketches | None = None) -> Numbers | Waiting | None:
+    """None where there is nothing to measure here; call inside ``unseen``.
+
+    The tensor's sketch is added to ``sketches``.
+    """
     plain = local_part(tensor.to_dense() if tensor.is_sparse else tensor)
     if plain is None or plain.numel() == 0 or not plain.is_floating_point():
         return None
     if plain.itemsize == 1:
         plain = plain.float()  # float8 has no reductions
+    found: Numbers | Waiting
     if plain.device.type == "cpu":
-        return _here(plain)
-    return None if is_capturing() else _there(plain)
+        found = _here(plain)
+    elif is_capturing():
+        return None
+    else:
+        found = _there(plain)
+    if sketches is None:
+        return found
+    values = None
+    if isinstance(found, Numbers):  # what is finite is summed where it lies
+        values = found.high, found.low, found.mean, found.norm
+    return replace(found, sketch=sketches.add(plain, values))
 
 
 def _here(tensor: torch.Tensor) -> Numbers:
@@ -152,5 +167,5 @@ def fetch(found: Sequence[Numbers | Waiting]) -> list[Numbers]:
         for place, row in zip(places, table, strict=True):
             squares, total, high, low, zeros, nans = row
             counts = int(zeros), int(nans), result[place].count
-            result[place] = Numbers(squares, total, high, low, *counts)
+            result[place] = Numbers(squares, total, high, low, *counts, sketch=result[place].sketch)
     return result

@@ -13,14 +13,17 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
 from torch import nn
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
 
+from msprobe_builder.sketch.definition import FLAT
 from msprobe_collector.config.monitor import KINDS
 from msprobe_collector.config.settings import Config
 from msprobe_collector.config.switch import Switch
@@ -36,6 +39,7 @@ from msprobe_collector.monitor.row import Row
 from msprobe_collector.monitor.write import Writer, write_place
 from msprobe_collector.optimizers.calls import Call, Calls
 from msprobe_collector.optimizers.parts import gradients, weight_of
+from msprobe_collector.record.sketches import Sketches
 from msprobe_collector.signals import pass_on_if_of_signal
 from msprobe_collector.unseen import unseen
 
@@ -71,6 +75,7 @@ class Monitor:
         self._rules = Rules(config.monitor.alerts)
         self._alerts: Counter[str] = Counter()
         self._writer: Writer | None = None
+        self._sketches = Sketches() if config.monitor.sketches else None
         self._pid = os.getpid()
         self.first_step = 0
 
@@ -150,7 +155,7 @@ class Monitor:
             seen, version, numbers = self._last
             if seen() is tensor and version == tensor._version:
                 return numbers
-        found = measure(tensor)
+        found = measure(tensor, self._sketches)
         self._last = None if found is None else (weakref.ref(tensor), tensor._version, found)
         return found
 
@@ -220,6 +225,8 @@ class Monitor:
             self._fail(error)
         self._open.clear()
         self._last = None
+        if self._sketches is not None:
+            self._sketches.end_step()
 
     def _open_step(self, step: int) -> None:
         """Several calls of optimizers may belong to one step."""
@@ -229,7 +236,7 @@ class Monitor:
     def _add(self, kind: str, name: str, tensor: torch.Tensor) -> None:
         key = (kind, name)
         if key not in self._written[1] and self._settings.wants(kind, name):
-            found = measure(tensor)
+            found = measure(tensor, self._sketches)
             if found is not None:
                 self._open[key] = [found]
 
@@ -242,11 +249,15 @@ class Monitor:
         found = [one for parts in self._open.values() for one in parts]
         numbers = iter(fetch(found))
         rows, of_micro_batches = [], []
+        sums = None if self._sketches is None else self._sketches.take()["numbers"][:, :FLAT]
         for (kind, name), parts in self._open.items():
             each = [next(numbers) for _ in parts]
-            rows.append(Row(kind, name, reduce(Numbers.together, each)))
+            rows.append(Row(kind, name, reduce(Numbers.together, each), sketch_of(each, sums)))
             if self._settings.micro_batches and len(each) > 1:
-                of_micro_batches += [Row(kind, f"{name}@{at}", one) for at, one in enumerate(each)]
+                of_micro_batches += [
+                    Row(kind, f"{name}@{at}", one, sketch_of([one], sums))
+                    for at, one in enumerate(each)
+                ]
         alerts = [alert for row in rows if (alert := self._rules.judge(step, row)) is not None]
         rows += of_micro_batches
         rows.sort(key=lambda row: _ORDER[row.kind])
@@ -256,7 +267,9 @@ class Monitor:
                 _log.warning("Monitor: at step %d %s", step, alert.sentence)
         if self._writer is None:
             directory = self._config.dump_path / "monitor" / f"rank{_rank()}"
-            self._writer = Writer(directory, self._settings.formats, step)
+            self._writer = Writer(
+                directory, self._settings.formats, step, with_sketches=self._settings.sketches
+            )
             write_place(directory, place_of(self._models))
         self._writer.step(step, rows, alerts)
 
@@ -267,6 +280,20 @@ class Monitor:
             self.stop()
         except Exception as another:
             _log.warning("The monitor's files could not be finished: %s", another)
+
+
+def sketch_of(
+    parts: Sequence[Numbers], sums: NDArray[np.float32] | None
+) -> NDArray[np.float32] | None:
+    """That of one or several tensors, (FLAT,): their sum with signs that follow no pattern.
+
+    So its length is that of all parts together, but for chance.
+    """
+    if sums is None or any(one.sketch < 0 for one in parts):
+        return None
+    signs = [1 - 2 * (at.bit_count() & 1) for at in range(len(parts))]
+    found: NDArray[np.float32] = sums[[one.sketch for one in parts]]
+    return np.array(signs, np.float32) @ found
 
 
 def _rank() -> int:

@@ -18,6 +18,7 @@ class Numbers:
     nans: int
     count: int
     some: tuple[float, ...] = ()  # of the elements
+    sketch: int = -1  # the number of its row, -1 without
 
     @property
     def norm(self) -> float:

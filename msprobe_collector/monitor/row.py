@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from msprobe_collector.monitor.numbers import Numbers
 
 STATISTICS = ("norm", "mean", "max", "min", "zeros", "nans")
@@ -15,6 +18,7 @@ class Row(NamedTuple):
     kind: str
     name: str
     numbers: Numbers
+    sketch: NDArray[np.float32] | None = None  # of the flat order, (FLAT,)
 
     @property
     def statistics(self) -> tuple[float, ...]:

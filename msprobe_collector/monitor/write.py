@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import json
 import time
@@ -15,6 +16,7 @@ from msprobe_collector.monitor.alerts import Alert
 from msprobe_collector.monitor.row import STATISTICS, Row
 
 COLUMNS = ("step", "kind", "name", *STATISTICS, "count")
+SKETCH = "sketch"  # the column behind them, of float32 in base64
 _ALERT_COLUMNS = ("step", "rule", "kind", "name", "norm", "usual", "sentence")
 _STEPS_OF_A_PART = 64
 
@@ -22,14 +24,16 @@ _STEPS_OF_A_PART = 64
 class Writer:
     """Writes steps as they come, so that a stopped training leaves them."""
 
-    def __init__(self, directory: Path, formats: Sequence[str], first: int) -> None:
+    def __init__(
+        self, directory: Path, formats: Sequence[str], first: int, *, with_sketches: bool = False
+    ) -> None:
         directory.mkdir(mode=0o750, parents=True, exist_ok=True)
         remove_left_overs(directory)
         self._parts: list[Any] = []
         if "csv" in formats:
-            self._parts.append(_Table(directory / f"values_step{first}.csv"))
+            self._parts.append(_Table(directory / f"values_step{first}.csv", with_sketches))
         if "parquet" in formats:
-            self._parts.append(_Parquet(directory))
+            self._parts.append(_Parquet(directory, with_sketches))
         if "tensorboard" in formats:
             self._parts.append(_Events(directory))
         self._directory, self._first = directory, first
@@ -70,15 +74,25 @@ def _new_text(path: Path, columns: Sequence[str]) -> TextIO:
     return file
 
 
+def _written(row: Row) -> str:
+    if row.sketch is None:
+        return ""
+    return base64.b64encode(row.sketch.astype("<f4").tobytes()).decode()
+
+
 class _Table:
-    def __init__(self, path: Path) -> None:
-        self._file = _new_text(path, COLUMNS)
+    def __init__(self, path: Path, with_sketches: bool) -> None:
+        self._columns = (*COLUMNS, SKETCH) if with_sketches else COLUMNS
+        self._file = _new_text(path, self._columns)
         self._writer = csv.writer(self._file)
 
     def step(self, step: int, rows: Sequence[Row]) -> None:
         # Nine digits are what float32 holds.
         self._writer.writerows(
-            (step, row.kind, row.name, *(f"{x:.9g}" for x in row.statistics), row.numbers.count)
+            (
+                *(step, row.kind, row.name, *(f"{x:.9g}" for x in row.statistics)),
+                *(row.numbers.count, _written(row))[: len(self._columns) - len(COLUMNS) + 1],
+            )
             for row in rows
         )
         self._file.flush()
@@ -90,7 +104,8 @@ class _Table:
 class _Parquet:
     """Parts of 64 steps, each a whole file: one that is cut off could not be read."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, with_sketches: bool) -> None:
+        self._columns = (*COLUMNS, SKETCH) if with_sketches else COLUMNS
         try:
             import pyarrow.parquet  # type: ignore[import-untyped]
         except ImportError as error:
@@ -108,13 +123,13 @@ class _Parquet:
 
     def _write(self) -> None:
         lines = [
-            (step, row.kind, row.name, *row.statistics, row.numbers.count)
+            (step, row.kind, row.name, *row.statistics, row.numbers.count, _written(row))
             for step, rows in self._steps
             for row in rows
         ]
         path = self._directory / f"values_step{self._steps[0][0]}.parquet"
         self._steps = []
-        columns = dict(zip(COLUMNS, map(list, zip(*lines, strict=True)), strict=True))
+        columns = dict(zip(self._columns, map(list, zip(*lines, strict=True)), strict=False))
         with replaced(path) as stream:
             self._pyarrow.parquet.write_table(self._pyarrow.table(columns), stream)
 
