@@ -225,8 +225,8 @@ def _columns(
     sketches: list[str] = []
     try:
         for step, kind, name, *more in rows:
-            statistics, count, *sketch = more[:_COUNT], more[_COUNT], *more[_COUNT + 1 :]
-            if kind not in _ORDER:
+            statistics, (count, *sketch) = more[:_COUNT], more[_COUNT:]
+            if kind not in _ORDER or len(sketch) > 1:
                 raise ValueError(kind)
             steps.append(int(step))
             numbers.append(targets.setdefault((kind, storable(name)), len(targets)))

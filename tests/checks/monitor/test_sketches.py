@@ -203,3 +203,19 @@ def test_a_damaged_sketch_is_said(tmp_path: Path, text: str) -> None:
 def test_a_wrong_key_is_refused(tmp_path: Path, sketches: object) -> None:
     with pytest.raises(CollectorError, match="sketches is"):
         train(tmp_path / "a", lambda x: x, sketches=sketches)
+
+
+@pytest.mark.parametrize("cells", [*range(12), 12, 13])
+@pytest.mark.parametrize("sketches", [True, False])
+def test_a_row_of_another_length_is_damage(tmp_path: Path, cells: int, sketches: bool) -> None:
+    folder = train(tmp_path / "a", lambda x: x, sketches=sketches) / "monitor" / "rank0"
+    [table] = folder.glob("values*.csv")
+    with table.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.reader(stream))
+    if cells == len(rows[0]):
+        return
+    rows[2] = (rows[2] + ["1", "2", "3"])[:cells]
+    with table.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows(rows)
+    with pytest.raises(BuildError, match="is damaged in row"):
+        read_rank(folder)
