@@ -111,7 +111,7 @@ def _speed(tensors: Sequence[torch.Tensor], function: Callable[[torch.Tensor], o
     return f"{sum(one.nbytes for one in tensors) / min(taken) / 1e9:.1f} GB/s"
 
 
-def _config(folder: Path, every: int | None) -> Path:
+def _config(folder: Path, every: int | None, *, sketches: bool) -> Path:
     """Everything at each step, or at each n-th the boundaries: blocks, logits and parameters."""
     record = {
         "activation": ["layers.layers.*", "head"],
@@ -119,7 +119,8 @@ def _config(folder: Path, every: int | None) -> Path:
         "weight": ["*"],
         "learning_rate": ["*"],
     }
-    settings = {"every": every, "record": record} if every else {}
+    settings: dict[str, Any] = {"every": every, "record": record} if every else {}
+    settings["sketches"] = sketches
     folder.mkdir()
     path = folder / "config.json"
     content = {"task": "monitor", "dump_path": str(folder / "run"), "monitor": settings}
@@ -135,6 +136,7 @@ def main() -> None:
     parser.add_argument(
         "--every", type=int, help="only boundaries, each n-th step; two steps stand for all"
     )
+    parser.add_argument("--sketches", action="store_true", help="of the elements, too")
     options = parser.parse_args()
     torch.set_num_threads(1)  # others wait for each other, which is no work
     model = Model()
@@ -148,7 +150,8 @@ def main() -> None:
         plain, watched, shares = [], [], []
         for number in range(options.rounds + 1):
             without = step(model, optimizer, words)
-            debugger = PrecisionDebugger(_config(Path(folder) / str(number), options.every))
+            config = Path(folder) / str(number)
+            debugger = PrecisionDebugger(_config(config, options.every, sketches=options.sketches))
             debugger.monitor(model)
             inside.seconds = 0.0
             with_it = step(model, optimizer, words)

@@ -117,3 +117,51 @@ def test_a_script_of_a_call_runs_in_torch(tmp_path: Path) -> None:
     answer = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     assert "MintFunctional.silu.0" in text
+
+
+GRADIENTS = {
+    "right": (G * Y, G * X),
+    "exchanged": (G * X, G * Y),
+    "one twice": (G * Y, G * Y),
+    "turned": (G * Y, -G * X),
+    "exchanged and off": (G * X * 1.01, G * Y),
+    "other rows": ((G * Y)[::-1], G * X),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+@pytest.mark.parametrize("call", ["Primitive.mul.Mul", "Mint.mul", "Torch.mul"])
+def test_gradients_in_another_order_are_no_wrong_ones(name: str, call: str, tmp_path: Path) -> None:
+    """Recorders of MindSpore number them as the framework brings them; those of torch do not."""
+    data = tmp_path / "dump_tensor_data"
+    data.mkdir()
+
+    def leaf(array: np.ndarray, where: str) -> dict[str, Any]:
+        file = f"{call}.0.{where}.npy"
+        np.save(data / file, np.ascontiguousarray(array, np.float32))
+        kind: dict[str, Any] = {"type": "mindspore.Tensor", "dtype": "Float32"}
+        if call.startswith("Torch"):
+            kind = {"type": "torch.Tensor", "dtype": "torch.float32", "requires_grad": True}
+        numbers = {"Max": float(array.max()), "Min": float(array.min())}
+        return kind | numbers | {"shape": list(array.shape), "data_name": file}
+
+    gradients = [leaf(one, f"backward.output.{n}") for n, one in enumerate(GRADIENTS[name])]
+    records = {
+        f"{call}.0.forward": {
+            "input_args": [leaf(X, "forward.input.0"), leaf(Y, "forward.input.1")],
+            "input_kwargs": {},
+            "output": [leaf(X * Y, "forward.output.0")],
+        },
+        f"{call}.0.backward": {"input": [leaf(G, "backward.input.0")], "output": gradients},
+    }
+    framework = "pytorch" if call.startswith("Torch") else "mindspore"
+    path = tmp_path / "dump.json"
+    content = {"framework": framework, "task": "tensor", "level": "mix", "data": records}
+    path.write_text(json.dumps(content))
+    [found] = recorded_calls(path)
+    rows = check_recorded(found, CheckOptions(source_of(path)))
+    [backward] = [row for row in rows if row.direction == "backward"]
+    is_exchanged = name == "exchanged" and not call.startswith("Torch")
+    assert backward.compared == "recorded"
+    assert backward.status == ("passed" if name == "right" or is_exchanged else "failed")
+    assert ("another order" in backward.sentence) == is_exchanged
