@@ -24,6 +24,10 @@ from msprobe_collector.signals import pass_on_if_of_signal
 _log = logging.getLogger("msprobe_collector")
 
 
+_PIECE = 1 << 20  # elements of a sketch at once
+_FACTORS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9)
+
+
 class GradientProbe:
     """Follows optimizers from ``monitor`` to ``stop``; a step is a call of the optimizer.
 
@@ -37,8 +41,6 @@ class GradientProbe:
         self._handles: list[Any] = []
         self._next: dict[int, int] = {}  # by optimizer
         self.first_step = 0
-        if self._settings.sketch:
-            raise CollectorError("grad_probe.sketch follows PyTorch only; leave it out.")
 
     def monitor(self, optimizer: nn.Optimizer) -> None:
         """Follow an optimizer; CollectorError for anything else."""
@@ -81,6 +83,8 @@ class GradientProbe:
             rows.append(row(name, array, self._settings))
             if self._settings.with_signs:
                 self._write_signs(directory / f"step{step}", name, array)
+            if self._settings.sketch:
+                self._write_sketch(directory / f"step{step}", name, array)
         write_table(directory / f"grad_summary_{step}.csv", self._settings, rows)
 
     def _write_signs(self, folder: Path, name: str, array: NDArray[Any]) -> None:
@@ -93,6 +97,27 @@ class GradientProbe:
         both = [np.packbits(one.reshape(-1)) for one in (positive, array < 0)]
         with replaced(folder / f"{plain_name(name)}.bits.npy") as stream:
             np.save(stream, np.stack(both))
+
+    def _write_sketch(self, folder: Path, name: str, array: NDArray[Any]) -> None:
+        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        with replaced(folder / f"{plain_name(name)}.sketch.npy") as stream:
+            np.save(stream, sketch(array, self._settings.sketch))
+
+
+def sketch(array: NDArray[Any], size: int) -> NDArray[np.float32]:
+    """``size`` sums of elements with the places and signs of ``gradients/measure.py``."""
+    flat = array.reshape(-1)
+    result = np.zeros(size)
+    for start in range(0, flat.size, _PIECE):
+        part = flat[start : start + _PIECE].astype(np.float64)
+        mixed = np.arange(start, start + part.size, dtype=np.uint64)
+        for factor in _FACTORS:
+            mixed = (mixed + np.uint64(1)) * np.uint64(factor)
+            mixed ^= mixed >> np.uint64(29)
+        turned = np.where((mixed >> np.uint64(40)) & np.uint64(1), -part, part)
+        places = (mixed & np.uint64(0x7FFFFFFF)) % np.uint64(size)
+        result += np.bincount(places.astype(np.int64), turned, size)
+    return result.astype(np.float32)
 
 
 def row(name: str, array: NDArray[Any], settings: GradientSettings) -> list[Any]:

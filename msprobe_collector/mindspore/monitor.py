@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from mindspore import nn
 from mindspore.communication import GlobalComm, get_rank
+from numpy.typing import NDArray
 
+from msprobe_builder.sketch.definition import FLAT, sketch_of
 from msprobe_collector.config.monitor import KINDS
 from msprobe_collector.config.settings import Config
 from msprobe_collector.config.switch import Switch
@@ -18,7 +20,7 @@ from msprobe_collector.errors import CollectorError
 from msprobe_collector.mindspore import activations
 from msprobe_collector.monitor.alerts import Rules
 from msprobe_collector.monitor.numbers import Numbers, single
-from msprobe_collector.monitor.row import Row
+from msprobe_collector.monitor.row import Row, joined
 from msprobe_collector.monitor.write import Writer
 from msprobe_collector.signals import pass_on_if_of_signal
 
@@ -40,8 +42,6 @@ class Monitor:
         """``switch`` says at each step whether it is recorded."""
         assert config.monitor is not None
         self._settings, self._config, self._switch = config.monitor, config, switch
-        if self._settings.sketches:
-            raise CollectorError("monitor.sketches follows PyTorch only; leave it out.")
         unseen = [kind for kind in self._settings.record if kind not in SEEN]
         if unseen and not self._settings.records_all:
             raise CollectorError(
@@ -51,7 +51,9 @@ class Monitor:
         self._handles: list[Any] = []
         self._next: dict[int, int] = {}  # by optimizer
         self._rows: dict[int, list[Row]] = {}
-        self._open: dict[tuple[str, str], Numbers] = {}  # of Cells, since the last call
+        self._open: dict[tuple[str, str], list[Numbers]] = {}  # of Cells, since the last call
+        # Rows of sketches, which numbers name until they are written.
+        self._sums: list[NDArray[np.float32]] | None = [] if self._settings.sketches else None
         self._rules = Rules(self._settings.alerts)
         self._alerts: Counter[str] = Counter()
         self._writer: Writer | None = None
@@ -94,8 +96,7 @@ class Monitor:
         """What a Cell shows, of all micro-batches together; nothing after :meth:`stop`."""
         try:
             if self._handles and self._selects(self.first_step + min(self._next.values())):
-                found, earlier = measure(tensor), self._open.get((kind, name))
-                self._open[kind, name] = found if earlier is None else earlier.together(found)
+                self._open.setdefault((kind, name), []).append(measure(tensor, self._sums))
         except Exception as error:
             self._fail(error)
 
@@ -109,12 +110,29 @@ class Monitor:
                 pairs = list(zip(names, given[0], strict=True))
                 self._rows[id(optimizer)] = [
                     *self._measured("weight", own),
-                    *(Row(*key, numbers) for key, numbers in self._open.items()),
+                    *self._of_cells(),
                     *self._measured("gradient", pairs),
                 ]
+            else:
+                self._forget_sketches()
             self._open.clear()
         except Exception as error:
             self._fail(error)
+
+    def _of_cells(self) -> Iterator[Row]:
+        sums = self._sketched()
+        for (kind, name), parts in self._open.items():
+            yield joined(kind, name, parts, sums)
+            if self._settings.micro_batches and len(parts) > 1:
+                for at, one in enumerate(parts):
+                    yield joined(kind, f"{name}@{at}", [one], sums)
+
+    def _sketched(self) -> NDArray[np.float32] | None:
+        return None if self._sums is None else np.array(self._sums).reshape(-1, FLAT)
+
+    def _forget_sketches(self) -> None:
+        if self._sums is not None:
+            self._sums.clear()
 
     def _after(self, optimizer: nn.Optimizer) -> None:
         rows = self._rows.pop(id(optimizer), None)
@@ -132,6 +150,7 @@ class Monitor:
             rows += self._measured("updated_weight", own)
             rows.sort(key=lambda row: _ORDER[row.kind])
             self._write(self.first_step + self._next[id(optimizer)] - 1, rows)
+            self._forget_sketches()
         except Exception as error:
             self._fail(error)
 
@@ -146,7 +165,8 @@ class Monitor:
     def _measured(self, kind: str, tensors: Sequence[tuple[str, Any]]) -> Iterator[Row]:
         for name, tensor in tensors:
             if self._settings.wants(kind, name) and tensor.is_floating_point() and tensor.size:
-                yield Row(kind, name, measure(tensor))
+                found = measure(tensor, self._sums)
+                yield joined(kind, name, [found], self._sketched())
 
     def _write(self, step: int, rows: Sequence[Row]) -> None:
         alerts = [alert for row in rows if (alert := self._rules.judge(step, row)) is not None]
@@ -156,7 +176,9 @@ class Monitor:
                 _log.warning("Monitor: at step %d %s", step, alert.sentence)
         if self._writer is None:
             directory = self._config.dump_path / "monitor" / f"rank{_rank()}"
-            self._writer = Writer(directory, self._settings.formats, step)
+            self._writer = Writer(
+                directory, self._settings.formats, step, with_sketches=self._settings.sketches
+            )
         self._writer.step(step, rows, alerts)
 
     def _fail(self, error: Exception) -> None:
@@ -165,9 +187,15 @@ class Monitor:
         self.stop()
 
 
-def measure(tensor: Any) -> Numbers:
-    """The numbers of a tensor of floating-point numbers that is not empty."""
-    flat = np.asarray(tensor.float().asnumpy()).reshape(-1).astype(np.float64)
+def measure(tensor: Any, sums: list[NDArray[np.float32]] | None = None) -> Numbers:
+    """The numbers of a tensor of floating-point numbers that is not empty.
+
+    Its sketch is added to ``sums``.
+    """
+    array = np.asarray(tensor.float().asnumpy())
+    flat = array.reshape(-1).astype(np.float64)
+    if sums is not None:
+        sums.append(sketch_of(array).numbers[:FLAT])
     nans = int(np.isnan(flat).sum())
     return Numbers(
         float(np.square(flat).sum()),
@@ -177,6 +205,7 @@ def measure(tensor: Any) -> Numbers:
         int((flat == 0).sum()),
         nans,
         flat.size,
+        sketch=-1 if sums is None else len(sums) - 1,
     )
 
 

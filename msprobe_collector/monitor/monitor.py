@@ -10,13 +10,10 @@ import os
 import weakref
 from collections import Counter
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
-from numpy.typing import NDArray
 from torch import nn
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
@@ -35,7 +32,7 @@ from msprobe_collector.monitor.measure import Waiting, fetch, is_unchanged, meas
 from msprobe_collector.monitor.names import named_modules, named_parameters
 from msprobe_collector.monitor.numbers import Numbers, single
 from msprobe_collector.monitor.optimizers import learning_rates, states
-from msprobe_collector.monitor.row import Row
+from msprobe_collector.monitor.row import joined
 from msprobe_collector.monitor.write import Writer, write_place
 from msprobe_collector.optimizers.calls import Call, Calls
 from msprobe_collector.optimizers.parts import gradients, weight_of
@@ -252,11 +249,10 @@ class Monitor:
         sums = None if self._sketches is None else self._sketches.take()["numbers"][:, :FLAT]
         for (kind, name), parts in self._open.items():
             each = [next(numbers) for _ in parts]
-            rows.append(Row(kind, name, reduce(Numbers.together, each), sketch_of(each, sums)))
+            rows.append(joined(kind, name, each, sums))
             if self._settings.micro_batches and len(each) > 1:
                 of_micro_batches += [
-                    Row(kind, f"{name}@{at}", one, sketch_of([one], sums))
-                    for at, one in enumerate(each)
+                    joined(kind, f"{name}@{at}", [one], sums) for at, one in enumerate(each)
                 ]
         alerts = [alert for row in rows if (alert := self._rules.judge(step, row)) is not None]
         rows += of_micro_batches
@@ -280,20 +276,6 @@ class Monitor:
             self.stop()
         except Exception as another:
             _log.warning("The monitor's files could not be finished: %s", another)
-
-
-def sketch_of(
-    parts: Sequence[Numbers], sums: NDArray[np.float32] | None
-) -> NDArray[np.float32] | None:
-    """That of one or several tensors, (FLAT,): their sum with signs that follow no pattern.
-
-    So its length is that of all parts together, but for chance.
-    """
-    if sums is None or any(one.sketch < 0 for one in parts):
-        return None
-    signs = [1 - 2 * (at.bit_count() & 1) for at in range(len(parts))]
-    found: NDArray[np.float32] = sums[[one.sketch for one in parts]]
-    return np.array(signs, np.float32) @ found
 
 
 def _rank() -> int:

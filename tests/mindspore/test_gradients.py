@@ -20,6 +20,7 @@ from msprobe_checks.gradients.write import summary_lines
 from msprobe_collector import SingleSave
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.mindspore import PrecisionDebugger
+from msprobe_collector.mindspore.gradients import sketch
 
 STEPS = 4
 
@@ -108,6 +109,19 @@ def test_a_gradient_that_is_turned_is_named(tmp_path: Path, level: str) -> None:
         train(tmp_path / name, wrong=wrong, grad_level=level)
     found = compare_gradients(tmp_path / "a" / "dump", tmp_path / "b" / "dump")
     assert "part at step 2, rank 0, down.weight" in " ".join(summary_lines(found)[-1].split())
+
+
+def test_sketches_are_those_of_torch(tmp_path: Path) -> None:
+    """The sums below were made by the collector of PyTorch."""
+    numbers = np.arange(1, 13, dtype=np.float32)
+    assert sketch(numbers, 5).tolist() == [-6, -7, -1, 5, 11]
+    table = (np.arange(3000, dtype=np.float32) % 7 - 3).reshape(30, 100)
+    assert sketch(table, 4).tolist() == [43, 24, 41, 6]
+    seen = train(tmp_path, grad_level="L1", sketch=64)
+    for step, gradients in enumerate(seen):
+        for name, one in gradients.items():
+            path = tmp_path / "dump" / "rank0" / f"step{step}" / f"{name}.sketch.npy"
+            assert np.array_equal(np.load(path), sketch(one, 64))
 
 
 def test_the_training_is_unchanged(tmp_path: Path) -> None:

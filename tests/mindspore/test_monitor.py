@@ -15,6 +15,10 @@ pytest.importorskip("mindspore", reason="MindSpore is not installed: make test-m
 import mindspore as ms
 from mindspore import Tensor, nn
 
+from msprobe_builder.sketch.definition import FLAT, sketch_of
+from msprobe_builder.trend.monitor import read_rank
+from msprobe_checks.monitor.compare import compare_monitors
+from msprobe_checks.monitor.explain import verdict
 from msprobe_collector.config.monitor import KINDS
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.mindspore import PrecisionDebugger
@@ -67,6 +71,52 @@ def test_what_is_chosen_is_recorded(tmp_path: Path) -> None:
     rows, _ = train(tmp_path, formats=["csv"], every=3, record={"gradient": ["down.*"]})
     assert {(row["step"], row["kind"]) for row in rows} == {("0", "gradient"), ("3", "gradient")}
     assert all(row["name"].startswith("down.") for row in rows)
+
+
+def sketched(folder: Path, *, moved: bool) -> Any:
+    """Two steps of two micro-batches; the weight of ``up`` as it was at first."""
+    section = {"formats": ["csv"], "sketches": True, "micro_batches": True}
+    content = {"task": "monitor", "dump_path": str(folder), "monitor": section}
+    config = folder.with_suffix(".json")
+    config.write_text(json.dumps(content))
+    net, random = Net(), np.random.default_rng(0)
+    for one in net.trainable_params():
+        one.set_data(Tensor(random.normal(size=one.shape).astype(np.float32)))
+    weight = net.up.weight.asnumpy().copy()
+    optimizer = nn.SGD(net.trainable_params(), learning_rate=0.0125)
+    debugger = PrecisionDebugger(str(config))
+    debugger.monitor(optimizer, net)
+    derive = ms.value_and_grad(lambda x: net(x).square().mean(), None, optimizer.parameters)
+    for step in range(2):
+        found = []
+        for _ in range(2):
+            x = random.normal(size=(3, 4)).astype(np.float32)
+            found.append(derive(Tensor(x[::-1].copy() if moved and step else x))[1])
+        optimizer(tuple(one + other for one, other in zip(*found, strict=True)))
+    debugger.stop()
+    debugger.close()
+    return weight
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_moved_elements_are_named_with_sketches(tmp_path: Path, moved: bool) -> None:
+    """Rows that are exchanged keep norm and mean; the sketch is that of the definition."""
+    weight = sketched(tmp_path / "a", moved=moved)
+    sketched(tmp_path / "b", moved=False)
+    values = read_rank(tmp_path / "a" / "monitor" / "rank0")
+    assert values.sketch is not None
+    row = values.targets.index(("weight", "up.weight"))
+    recorded = values.sketch[(values.step == 0) & (values.target == row)]
+    assert np.array_equal(recorded[0], sketch_of(weight).numbers[:FLAT])
+    names = {name for kind, name in values.targets if kind == "activation"}
+    assert {"up", "up@0", "up@1"} <= names
+    comparison = compare_monitors(tmp_path / "a", tmp_path / "b")
+    if not moved:
+        assert comparison.earliest is None
+        return
+    first = comparison.departures[0]
+    assert (first.step, first.kind, first.name) == (1, "activation", "up")
+    assert "has the other's norm but other elements" in verdict(comparison)
 
 
 def test_what_mindspore_does_not_show_is_refused(tmp_path: Path) -> None:
