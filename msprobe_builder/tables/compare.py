@@ -131,8 +131,21 @@ def _path_of(input_param: Mapping[str, Any], side: str) -> Path:
     for key in (f"{side}_json_path", f"{side}_path"):
         value = input_param.get(key)
         if isinstance(value, str | Path) and value:
-            return _existing(Path(value), key)
+            return _existing(_of_one_rank(Path(value), key), key)
     raise UsageError(f"input_param lacks '{side}_json_path'; give the path of a dump.json.")
+
+
+def _of_one_rank(path: Path, argument: str) -> Path:
+    """``dump/dump.json``, as the documents name it, of a dump of one step and one rank."""
+    if path.name != "dump.json" or path.exists():
+        return path
+    found = sorted(path.parent.glob("step*/rank*/dump.json"))
+    if len(found) > 1:
+        raise BuildError(
+            f"{argument} {path} does not exist; name one of the {len(found)} below it, "
+            f"such as {found[0]}."
+        )
+    return found[0] if found else path
 
 
 def _existing(path: Path, argument: str) -> Path:

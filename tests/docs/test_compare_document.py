@@ -10,6 +10,9 @@ from typing import Any
 import openpyxl
 import pytest
 
+from msprobe_builder import compare
+from msprobe_builder.base.errors import BuildError
+from tests.builder.small_dumps import write_dump
 from tests.collector.recording import read_dump
 from tests.collector.run.test_command import recorded
 
@@ -36,9 +39,9 @@ debugger.step()
 COMPARE = """
 from msprobe.pytorch import compare
 input_param={
-"npu_json_path": "./npu_dump/step0/rank/dump.json",
-"bench_json_path": "./bench_dump/step0/rank/dump.json",
-"stack_json_path": "./npu_dump/step0/rank/stack.json",
+"npu_json_path": "./npu_dump/dump.json",
+"bench_json_path": "./bench_dump/dump.json",
+"stack_json_path": "./npu_dump/stack.json",
 "is_print_compare_log": True
 }
 compare(input_param, output_path="./output", stack_mode=True)
@@ -85,9 +88,10 @@ def rows_of(path: Path) -> dict[str, dict[str, Any]]:
     return {str(row[0]): dict(zip(map(str, head), row, strict=True)) for row in rows}
 
 
-def test_one_card_is_compared_and_advised_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["", "step0/rank/"], ids=["as documented", "where it lies"])
+def test_one_card_is_compared_and_advised_on(tmp_path: Path, place: str) -> None:
     dump_both(tmp_path, [])
-    (tmp_path / "compare.py").write_text(COMPARE)
+    (tmp_path / "compare.py").write_text(COMPARE.replace("dump/", f"dump/{place}"))
     run(tmp_path, "compare.py")
     [table] = (tmp_path / "output").glob("compare_result_*.xlsx")
     [advice] = (tmp_path / "output").glob("advisor_*.txt")
@@ -97,6 +101,18 @@ def test_one_card_is_compared_and_advised_on(tmp_path: Path) -> None:
     assert rows["Torch.softmax.0.forward.output.0"]["MaxAbsErr"] != 0
     assert "train.py" in str(rows["Torch.softmax.0.forward.input.0"])  # the stacks were asked for
     assert "Suspect Nodes" in advice.read_text()
+
+
+def test_of_several_dumps_one_has_to_be_named(tmp_path: Path) -> None:
+    ranks = [tmp_path / "npu_dump" / "step0" / f"rank{rank}" for rank in (0, 1)]
+    for folder in (*ranks, tmp_path / "bench_dump" / "step0" / "rank"):
+        write_dump(folder, {})
+    given = {f"{side}_json_path": tmp_path / f"{side}_dump/dump.json" for side in ("npu", "bench")}
+    with pytest.raises(BuildError, match="name one of the 2 below it"):
+        compare(given, tmp_path / "output")
+    given["npu_json_path"] = tmp_path / "none" / "dump.json"
+    with pytest.raises(BuildError, match="does not exist; correct the path"):
+        compare(given, tmp_path / "output")
 
 
 @pytest.mark.parametrize("wanted", [[], ["distributed"]], ids=["all", "communication"])
