@@ -273,7 +273,7 @@ def recorded(folder: Path) -> None:
         "tensor": {"task": "tensor", "level": "mix", "tensor": {"layout": "files"}},
         "sketch": {"level": "mix", "statistics": {"summary_mode": "sketch", "flow": True}},
         "grad": {"task": "grad_probe", "grad_probe": {"grad_level": "L2"}},
-        "monitor": {"task": "monitor", "monitor": {"formats": ["csv"]}},
+        "monitor": {"task": "monitor", "monitor": {"formats": ["csv"], "sketches": True}},
     }
     for number, (name, keys) in enumerate(configurations.items()):
         for side in ("a", "b"):
