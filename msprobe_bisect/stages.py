@@ -94,15 +94,16 @@ def _in_calls(runner: Runner, first: Parting, remarks: Facts, say: Callable[[str
     database = _built(runner, stage.name, sides)
     verdict = _verdict(database)
     say(verdict.sentence)
+    is_open = verdict.conclusion != "fault" and first.is_sure and first.is_of_gradients
+    if is_open and gradients_agree(sides, first.step):  # backward leaves the same
+        behind = fact("bisect.behind_backward", what=first.what or "")
+        told = fact("bisect.at_step", step=first.step, rank=_rank(first), what=behind)
+        return Found(
+            *("fault", (told,), first.step, "gradients", "gradients"),
+            database=database,
+            remarks=remarks,
+        )
     if verdict.conclusion == "clean":
-        if first.is_sure and first.is_of_gradients and gradients_agree(sides, first.step):
-            behind = fact("bisect.behind_backward", what=first.what or "")
-            told = fact("bisect.at_step", step=first.step, rank=_rank(first), what=behind)
-            return Found(
-                *("fault", (told,), first.step, "gradients", "gradients"),
-                database=database,
-                remarks=remarks,
-            )
         return Found("clean", verdict.said, first.step, database=database, remarks=remarks)
     rounds = [(verdict, database, sides)]
     for number in range(1, _MOST_ROUNDS + 1):

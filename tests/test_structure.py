@@ -105,7 +105,7 @@ PARTS_MAY_IMPORT = {
 PARTS = {
     "msprobe_builder.merge": ["ranks", "flow", "values", "join"],
     "msprobe_builder.align": ["evidence", "pairing", "groups", "contradictions"],
-    "msprobe_builder.verdict": ["differences", "roles", "explanations", "ruling", "model"],
+    "msprobe_builder.verdict": ["differences", "ruling", "model", "ranks"],
 }
 
 
@@ -214,7 +214,7 @@ def test_a_plain_comparison_loads_nothing_that_it_has_no_use_for(
         check=True,
     )
     loaded = set(answer.stdout.split())
-    assert "msprobe_builder.verdict.ruling.judgement" in loaded
+    assert "msprobe_builder.verdict.judge" in loaded
     assert not loaded & (unused | {"yaml", "zipfile", "multiprocessing", "pandas", "torch"})
 
 

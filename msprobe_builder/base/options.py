@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 CPU = "cpu"
-Judge = Literal["both", "rules", "model"]  # who says where a fault is, the default first
 
 
 @dataclass(frozen=True)
@@ -19,8 +17,7 @@ class BuildOptions:
     these leave over is aligned by evidence unless ``exact``. ``cell_mapping`` and ``api_mapping``
     turn on matching of cells with modules and of functions across packages, their files add
     rules; ``data_mapping_file`` names values that belong together. With ``flat`` a dump without
-    a hierarchy, as of level L1, is a list of calls. ``judge`` is who says where a fault is, see
-    verdict/judge.py. ``device`` is
+    a hierarchy, as of level L1, is a list of calls. ``device`` is
     cpu, cuda, npu, or one of several as cuda:1.
     """
 
@@ -37,7 +34,6 @@ class BuildOptions:
     flat: bool = False
     overflow_check: bool = False
     allow_missing: bool = False
-    judge: Judge = "both"
     device: str = CPU  # where errors of single elements are computed
 
 

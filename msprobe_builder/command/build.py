@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from msprobe_builder.base.errors import BuildError, UsageError
-from msprobe_builder.base.options import DEFAULT_OPTIONS, Judge
 from msprobe_builder.base.publish import file_name
 from msprobe_builder.base.version import __version__
 from msprobe_builder.command.fault import fault_sentence
@@ -177,12 +176,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="find where NaN and infinity come from: mark each call medium, high or critical",
     )
     parser.add_argument(
-        "--judge",
-        choices=get_args(Judge),
-        default=DEFAULT_OPTIONS.judge,
-        help="who says where a fault is: a model of error and rules together (default), or one",
-    )
-    parser.add_argument(
         "--export-merged",
         metavar="DIR",
         type=Path,
@@ -277,7 +270,6 @@ def run(options: argparse.Namespace) -> int:
             overflow_check=options.overflow_check,
             flat=options.overflow_check,
             allow_missing=options.allow_missing,
-            judge=options.judge,
             device=options.device,
         ),
     )

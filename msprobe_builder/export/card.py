@@ -16,7 +16,7 @@ _FOLLOWS = re.compile(
     r"followers|on_ranks\.|from_rank|from_step|weights_of_step|another_stands|gradients_added"
 )
 _LIMITS = re.compile(
-    r"limits|not_judged|assumed_noise|reduced_products|without_partner|not_held|norms_of_own"
+    r"limits|not_judged|vanished|assumed_noise|reduced_products|without_partner|not_held|norms_of_own"
 )
 _TOLD = (_WHERE, _ARGUMENT, _SURE, _FOLLOWS, _LIMITS)
 _SLICE = re.compile(r"\[(None|-?\d+), (None|-?\d+), (None|-?\d+)\]")

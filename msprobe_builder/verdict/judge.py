@@ -1,149 +1,322 @@
-"""The verdict on one step and rank: by rules, by the model of error, or by what both find.
-
-The model names the place of faults better that nobody had seen, the rules know more kinds of runs
-that are right. So the model says where a fault is, and rules must agree that there is one.
-"""
+"""The verdict on one step and rank by one model of error: who is to blame, and who inherits."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from itertools import takewhile
 
 import numpy as np
+from numpy.typing import NDArray
 
-from msprobe_builder.base.codes import Strength
-from msprobe_builder.base.options import Judge
-from msprobe_builder.facts.fact import Facts
-from msprobe_builder.graph.calls import count_gradients_otherwise
+from msprobe_builder.base.codes import CallRole
+from msprobe_builder.base.diagnostics import LAYOUT_CONFLICT
+from msprobe_builder.dump.names import Direction, Kind, format_name
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.dump.task import Task
+from msprobe_builder.facts.fact import Fact, Facts, fact
 from msprobe_builder.graph.part import Part
-from msprobe_builder.metrics.result import PairResult
-from msprobe_builder.verdict.differences.operators import has_other_precision
+from msprobe_builder.metrics.comparison import Comparisons
+from msprobe_builder.metrics.result import Graph, PairResult
+from msprobe_builder.verdict.differences.arguments import differing_arguments
+from msprobe_builder.verdict.differences.histories import without_history
+from msprobe_builder.verdict.differences.loss_scale import without_loss_scale
 from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.model.judgement import applies, judge_by_model
-from msprobe_builder.verdict.ruling.conclusion import FAULT, conclude
-from msprobe_builder.verdict.ruling.judged import Judgement, Suspect, label
-from msprobe_builder.verdict.ruling.judgement import judge_by_rules
+from msprobe_builder.verdict.model.certainty import probabilities, strength
+from msprobe_builder.verdict.model.choices import behind_choices, chosen_otherwise
+from msprobe_builder.verdict.model.clue import CHOSE, ONE_SIDED, ROOTS, Clue, Evidence, is_merged
+from msprobe_builder.verdict.model.clues import clues, felt
+from msprobe_builder.verdict.model.conduct import conduct_of, with_draws_known, with_falling_powers
+from msprobe_builder.verdict.model.coverage import Coverage, coverage
+from msprobe_builder.verdict.model.limits import would_have_shown
+from msprobe_builder.verdict.model.noise import noise_of, reduced_of
+from msprobe_builder.verdict.model.observations import observe
+from msprobe_builder.verdict.model.propagation import beside_noise, propagate
+from msprobe_builder.verdict.model.ranking import once, ranked
+from msprobe_builder.verdict.model.rivals import Rivals
+from msprobe_builder.verdict.model.roles import roles
+from msprobe_builder.verdict.model.runs import Runs, only_runs_forward, runs_of
+from msprobe_builder.verdict.model.telling import evidence_of
+from msprobe_builder.verdict.ranks.apart import ranks_off, told_of_ranks
+from msprobe_builder.verdict.ranks.explained import of_ranks
+from msprobe_builder.verdict.ruling.conclusion import (
+    CLEAN,
+    FAULT,
+    OTHER_LAYOUT,
+    UNDECIDED,
+    conclude,
+    told_of_products,
+    told_of_scale,
+)
+from msprobe_builder.verdict.ruling.evidence import source_line, told_of_overflow
+from msprobe_builder.verdict.ruling.judged import (
+    Judgement,
+    Suspect,
+    edges_of,
+    label,
+    without_numbers,
+)
+
+Int = NDArray[np.int64]
+Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+
+_LEAST = 0.005  # the chance below which nobody looks at a place
+_MOST = 50  # suspects that are kept of one step and rank
 
 
-def judge_pair(result: PairResult, judge: Judge) -> Judgement | None:
-    """The verdict on a comparison of one step and rank; None where nothing was compared.
-
-    Rules judge alone where the model does not apply.
-    """
-    by_model = judge_by_model(result) if judge != "rules" and applies(result) else None
-    if by_model is not None and judge == "model":
-        return by_model
-    by_rules = judge_by_rules(result)
-    if by_rules is None or by_model is None:
-        return by_rules
-    return _agreed(result, by_rules, by_model)
+def judge_pair(result: PairResult) -> Judgement | None:
+    """The verdict on a comparison of one step and rank; None where nothing was compared."""
+    if result.bench is None or result.matching is None or result.comparisons is None:
+        return None
+    is_empty = not (len(result.npu.table) and len(result.bench.table))
+    if result.task is Task.STRUCTURE or is_empty:
+        return without_numbers(result)
+    with np.errstate(all="ignore"):  # numbers of dumps are whatever they are
+        return _judged(result)
 
 
-def _agreed(result: PairResult, by_rules: Judgement, by_model: Judgement) -> Judgement:
-    """What both say together: a fault for certain where both see one, at the model's place."""
-    sees, model_sees = by_rules.conclusion == FAULT, by_model.conclusion == FAULT
-    first = by_model.suspects[0] if by_model.suspects else None
-    if first is None and (not sees or _told_by_other_recorders(result)):
-        clean = by_model if _told_by_other_recorders(result) else by_rules
-        return replace(clean, said=(*clean.said, *_told_of_limits(by_model, clean)))
-    if first is None or (sees and not model_sees):
-        if first is None or _is_of_modules(result):
-            return by_rules if _is_of_modules(result) else _doubted(result, by_rules)
-        return _with(_doubted(result, by_model), by_rules.suspects[0])
-    if not sees and _is_known(result, by_rules):
-        return by_rules
-    if model_sees and _is_measured(result):
-        return _with(by_model, by_rules.suspects[0]) if by_rules.suspects else by_model
-    if not sees:
-        same = bool(by_rules.suspects) and _place(by_rules.suspects[0]) == _place(first)
-        return by_rules if same else _doubted(result, by_model)
-    if by_rules.suspects and _is_told_better(by_rules, first):
-        return by_rules
-    return _with(by_model, by_rules.suspects[0])
-
-
-def _is_known(result: PairResult, by_rules: Judgement) -> bool:
-    """Whether rules, which see no fault for certain, know what it is that the model sees."""
-    assert result.bench is not None
-    steps = [int(one.tree.micro_step.max(initial=0)) for one in (result.npu, result.bench)]
-    causes = [one.cause for one in by_rules.suspects[:1]]
-    return steps[0] != steps[1] or bool(_KNOWN & set(causes))
-
-
-def _told_by_other_recorders(result: PairResult) -> bool:
-    """Whether one recorder adds gradients up and the other does not: rules take that for more."""
-    assert result.bench is not None
-    return count_gradients_otherwise(result.npu.tree.calls, result.bench.tree.calls)
-
-
-def _is_of_modules(result: PairResult) -> bool:
-    """Whether nothing but modules was recorded, in half precision, where rules see more."""
-    assert result.bench is not None
-    assert result.comparisons is not None
-    npu = Part(result.npu.tree, result.npu.table)
-    is_mixed = has_other_precision(npu, result.bench.table, result.comparisons)
-    return is_mixed and not bool(npu.calls.is_api.any())
-
-
-def _is_measured(result: PairResult) -> bool:
-    """Whether elements themselves, or sketches of them, were compared, and not numbers alone."""
-    assert result.comparisons is not None
-    metrics = result.comparisons.metrics
-    return any(
-        one in metrics and bool(metrics[one].known.any())
-        for one in ("relative_difference", "euclidean_distance")
-    )
-
-
-def _told_of_limits(by_model: Judgement, other: Judgement) -> Facts:
-    """What a difference must be to be seen, and what was not compared."""
-    known = {one.code for one in other.said}
-    return tuple(
-        one
-        for one in by_model.said
-        if one.code in ("limits", "limits.forward", "not_judged.gradients")
-        and one.code not in known
-    )
-
-
-_KNOWN = {Cause.RANDOM, Cause.RANK, Cause.NUMBER, Cause.PART, Cause.UNRECORDED}
-# What rules know more of than where it is.
-_TOLD_BETTER = {
-    *(Cause.EXTERNAL, Cause.WEIGHT, Cause.WEIGHTS, Cause.RANDOM, Cause.RANK, Cause.NUMBER),
-    *(Cause.PART, Cause.UNRECORDED),
-}
-
-
-def _is_told_better(by_rules: Judgement, first: Suspect) -> bool:
-    """Whether rules say more of the same place, or what it is."""
-    best = by_rules.suspects[0]
-    if by_rules.conclusion != FAULT or best.cause in _TOLD_BETTER:
-        return True
-    return _place(first) == _place(best)
-
-
-def _doubted(result: PairResult, told: Judgement) -> Judgement:
-    """The same, certain of nothing."""
-    suspects = [replace(one, strength=Strength.WEAK) for one in told.suspects]
+def _judged(result: PairResult) -> Judgement:
+    result, scale = without_loss_scale(result)
+    evidence, behind, products, noise = _evidence_of(result)
+    runs, ranks = evidence.runs, of_ranks(evidence, result)
+    given = clues(evidence)
+    if ranks is not None:
+        evidence = ranks.evidence
+        given = [*ranks.unexplained(clues(evidence)), *ranks.clues()]
+    noticed, vanished = felt(evidence, given)
+    rivals = Rivals(evidence)
+    found = once([rivals.beside(one) for one in ranked(evidence, noticed)[:_MOST]])
+    found = _certain_first(found) if ranks is None else _roots_first(found)
+    is_elsewhere = ranks is not None and bool(found)
+    is_elsewhere &= any(one.code == LAYOUT_CONFLICT for one in result.diagnostics)
+    if is_elsewhere:
+        found = []  # ranks are put together wrongly
+    if scale is not None:  # which one side has a call for
+        found = [one for one in found if one.row >= 0 or one.cause not in ONE_SIDED]
+    found, chances = _in_order(found)
+    role, source = roles(evidence, found)
+    followers = np.bincount(source[source >= 0], minlength=len(found))
+    suspects = [
+        _suspect(evidence, result, one, chance, max(0, int(followers[place]) - 1))
+        for place, (one, chance) in enumerate(zip(found, chances, strict=True))
+    ]
+    compared = int(np.count_nonzero(role != CallRole.UNKNOWN))
+    judged = np.zeros(len(role), dtype=bool) if ranks is None else ranks.judged
+    choice = None if suspects else chosen_otherwise(evidence, behind)
+    rest = Coverage(0) if suspects else coverage(evidence, role, judged)
     conclusion, said = conclude(
         [(one.strength, label(one, result), one.evidence, one.source) for one in suspects],
-        told.compared,
-        unjudged=0,
-        choice=None,
+        compared,
+        unjudged=rest.unjudged,
+        choice=None if choice is None else result.npu.tree.names[choice],
     )
-    known = {one.code for one in (*told.suspects[0].evidence, *said)}
-    rest = [one for one in told.said if one.code not in known and one.code != "accused"]
-    return replace(told, suspects=suspects, conclusion=conclusion, said=(*said, *rest))
+    said += rest.said
+    if is_elsewhere:
+        conclusion, said = UNDECIDED, (OTHER_LAYOUT,)
+    if ranks is not None:
+        said += ranks.said(is_clean=conclusion == CLEAN, is_fault=conclusion == FAULT)
+        if conclusion != FAULT and ranks.updates is not None and ranks.updates.uncompared:
+            conclusion = UNDECIDED
+    if conclusion != FAULT:
+        conclusion, said = _with_limits(evidence, conclusion, said)
+        said += told_of_vanished(runs, vanished)
+    if scale is not None:
+        said += (told_of_scale(scale.factor),)
+    if products and conclusion == CLEAN:
+        said += (told_of_products(products),)
+    return Judgement(
+        step=result.step,
+        rank=result.rank,
+        suspects=suspects,
+        role=role,
+        given=_of_nodes(runs, evidence.expected.latent, Section.INPUT),
+        shown=_of_nodes(runs, evidence.seen.shown, Section.OUTPUT),
+        expected=_of_nodes(runs, evidence.expected.told, Section.OUTPUT),
+        suspect=source,
+        reasons=_reasons(evidence, role),
+        edges=edges_of(runs.npu.table, runs.maker, source),
+        conclusion=conclusion,
+        said=said,
+        compared=compared,
+        noise=noise,
+        is_reduced=bool(products),
+    )
 
 
-def _with(by_model: Judgement, other: Suspect) -> Judgement:
-    """The model's, with the place that rules name behind its own first."""
-    if any(_place(one) == _place(other) for one in by_model.suspects):
-        return by_model
-    first, *rest = by_model.suspects
-    later = np.where(by_model.suspect > 0, by_model.suspect + 1, by_model.suspect)
-    weak = replace(other, strength=Strength.WEAK)
-    return replace(by_model, suspects=[first, weak, *rest], suspect=later)
+def _evidence_of(result: PairResult) -> tuple[Evidence, Bool, list[Fact], float]:
+    """All that clues are taken from, what follows from choices, products of few digits, noise."""
+    assert result.comparisons is not None
+    runs = runs_of(result)
+    seen = observe(runs, result.comparisons)
+    calls = runs.npu.calls
+    does = conduct_of(
+        runs.npu, result.texts, calls.is_api if calls.is_api.any() else calls.is_module
+    )
+    does = with_draws_known(runs, seen, with_falling_powers(runs, does))
+    noise = noise_of(runs, seen, does)
+    reduced, products = reduced_of(runs, seen, does)
+    added = np.fmax(noise[runs.backward.astype(np.int64)], reduced)
+    behind = behind_choices(runs, seen, does)
+    expected = propagate(runs, seen, does, added, behind)
+    if result.baseline is not None:
+        expected = beside_noise(runs, expected, result.baseline)
+    arguments = differing_arguments(
+        runs.npu.calls,
+        runs.bench.calls,
+        runs.npu.table,
+        runs.bench.table,
+        runs.partner,
+        result.texts,
+        other_types=runs.is_mixed,
+        ranges_differ=is_merged(result),
+    )
+    needing = _needing_otherwise(runs, result.comparisons)
+    evidence = Evidence.of(runs, seen, does, expected, added, arguments, needing, result)
+    return evidence, behind, products, float(noise[0])
 
 
-def _place(one: Suspect) -> tuple[int, int]:
-    return one.side, one.node
+def _needing_otherwise(runs: Runs, comparisons: Comparisons) -> Int:
+    """Rows that need a gradient on one side alone, of what has a history on both."""
+    if only_runs_forward(runs.npu) != only_runs_forward(runs.bench):
+        return np.zeros(0, dtype=np.int64)  # training against inference
+    needing = comparisons.pairs.npu[comparisons.requires_grad_equal == 0]
+    alone = without_history(runs.npu, runs.maker)
+    there = np.append(without_history(runs.bench, runs.bench_maker), False)
+    return np.asarray(needing[~(alone | there[runs.partner])[runs.npu.table.node[needing]]])
+
+
+def _in_order(found: list[Clue]) -> tuple[list[Clue], list[float]]:
+    """Clues that are worth a look with their chances, those that are certain first."""
+    chances = probabilities(found)
+    order = sorted(range(len(found)), key=lambda one: (-strength(chances[one]), one))
+    order = [one for place, one in enumerate(order) if not place or chances[one] >= _LEAST]
+    return [found[one] for one in order], [chances[one] for one in order]
+
+
+def _with_limits(evidence: Evidence, conclusion: str, said: Facts) -> tuple[str, Facts]:
+    """What is concluded where nothing is certain, with what would have shown and what may not."""
+    runs, seen = evidence.runs, evidence.seen
+    if conclusion == CLEAN and (runs.by_sum & runs.rows(Section.OUTPUT) & (seen.size > 0)).any():
+        conclusion, said = UNDECIDED, (fact("cannot_tell.other_bits"),)
+    gradients = not_compared(runs)
+    if gradients and conclusion == CLEAN and not evidence.is_merged:
+        trained = _gradients(runs.npu), _gradients(runs.bench)
+        is_unlike = all(trained) and trained[0] != trained[1]
+        conclusion = UNDECIDED if is_unlike else CLEAN
+    return conclusion, said + would_have_shown(evidence) + gradients
+
+
+def _certain_first(found: list[Clue]) -> list[Clue]:
+    """What is certain comes before gradients that may be sums of several.
+
+    A backward pass runs on behind forward calls.
+    """
+    doubts = list(takewhile(lambda one: one.rival == "sum_of_uses", found))
+    behind = found[len(doubts) :]
+    if not behind or behind[0].rival or behind[0].meets_again or behind[0].row < 0:
+        return found
+    is_certain = behind[0].cause in (Cause.ARGUMENT, *ONE_SIDED) and behind[0].score > CHOSE
+    return [behind[0], *doubts, *behind[1:]] if is_certain else found
+
+
+def _roots_first(found: list[Clue]) -> list[Clue]:
+    """What inherits from nothing, such as from weights, comes before doubts of what is before it.
+
+    Behind the parts of ranks that are put together much is a doubt.
+    """
+    doubts = len(list(takewhile(lambda one: bool(one.rival) or one.meets_again, found)))
+    roots = [one for one in found[: doubts + 1] if one.cause in ROOTS][:1]
+    return [*roots, *(one for one in found if one not in roots)]
+
+
+def _suspect(
+    evidence: Evidence, result: PairResult, clue: Clue, chance: float, followers: int
+) -> Suspect:
+    assert result.bench is not None
+    graph: Graph = result.npu if clue.side == 0 else result.bench
+    name = graph.tree.parsed[clue.node]
+    is_back = name.direction is Direction.BACKWARD
+    forward = [format_name(name._replace(direction=Direction.FORWARD))] if is_back else []
+    is_by_sum = clue.row >= 0 and bool(evidence.runs.by_sum[clue.row])
+    return Suspect(
+        side=clue.side,
+        node=clue.node,
+        strength=strength(chance),
+        cause=clue.cause,
+        error=0.0 if is_by_sum else clue.error,  # of checksums nobody knows it
+        expected=clue.expected,
+        followers=followers,
+        evidence=(
+            *evidence_of(evidence, clue),
+            *told_of_ranks(graph.table, graph.provenance, clue.node, evidence.runs.texts),
+            *([fact("followers", nodes=followers)] if followers else ()),
+            fact("probability", percent=round(100 * chance)),
+            *told_of_overflow(graph, clue.node),
+        ),
+        source=source_line(graph.dump.stacks, graph.tree.names[clue.node], forward),
+        ranks=()
+        if clue.side
+        else ranks_off(
+            evidence.runs,
+            graph.provenance,
+            result.bench.provenance,
+            clue.node,
+            evidence.runs.texts,
+        ),
+    )
+
+
+def _of_nodes(runs: Runs, column: Float, section: Section) -> Float:
+    """The largest value of a node's tensors of a section, NaN without."""
+    table = runs.npu.table
+    rows = np.flatnonzero(runs.rows(section) & ~np.isnan(column))
+    result = np.full(len(runs.npu.tree), -1.0)
+    np.maximum.at(result, table.node[rows], column[rows])
+    return np.where(result < 0, np.nan, result)
+
+
+def _reasons(evidence: Evidence, role: Int) -> dict[int, str]:
+    """Why the role of a node is unknown."""
+    runs = evidence.runs
+    tree, table = runs.npu.tree, runs.npu.table
+    recorded = np.zeros(len(tree), dtype=bool)
+    recorded[table.node[np.isin(table.section, (Section.OUTPUT, Section.PARAMETERS_GRAD))]] = True
+    result = {}
+    for node in np.flatnonzero(role == CallRole.UNKNOWN).tolist():
+        if tree.parsed[node].kind is Kind.COLLECTION or node == 0:
+            continue
+        if runs.partner[node] < 0:
+            result[node] = "unmatched"
+        elif evidence.does.free[node]:
+            result[node] = "random"
+        else:
+            result[node] = "no_statistics" if recorded[node] else "no_output"
+    return result
+
+
+def told_of_vanished(runs: Runs, vanished: list[Clue]) -> Facts:
+    """Calls that put out something else of which nothing comes: how many, and the first."""
+    nodes = sorted({one.node for one in vanished if one.side == 0})
+    if not nodes:
+        return ()
+    return (fact("vanished", nodes=len(nodes), name=runs.npu.tree.names[nodes[0]]),)
+
+
+def not_compared(runs: Runs) -> Facts:
+    """Gradients of parameters that one side alone has: nobody compared them."""
+    lacking = sum(
+        int(np.count_nonzero(part.table.is_tensor[alone] & _are_gradients(part)[alone]))
+        for part, alone in ((runs.npu, runs.other < 0), (runs.bench, runs.bench_row < 0))
+    )
+    return (fact("not_judged.gradients", gradients=lacking),) if lacking else ()
+
+
+def _gradients(part: Part) -> int:
+    """How many parameters have a gradient, whatever they are called and how often it is told."""
+    rows = np.flatnonzero(_are_gradients(part) & part.table.is_tensor)
+    names = [part.tree.names[node] for node in part.table.node[rows].tolist()]
+    modules = [name.partition(".parameters_grad")[0] for name in names]
+    return len(set(zip(modules, part.table.name_id[rows].tolist(), strict=True)))
+
+
+def _are_gradients(part: Part) -> NDArray[np.bool_]:
+    return np.asarray(part.table.section == Section.PARAMETERS_GRAD)

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from msprobe_builder import BuildConfig, build
-from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
 from tests.faults.case import Case
@@ -56,9 +55,6 @@ from tests.faults.unseen_cases import (
     twelfth,
 )
 
-# The bank holds the rules, which know it; the model is held by tests/builder/verdict/test_model.py.
-RULES = BuildOptions(judge="rules")
-
 
 @dataclass(frozen=True)
 class Score:
@@ -78,7 +74,7 @@ def score(case: Case, folder: Path) -> Score:
     """Record a case, build it, and look up who is accused."""
     truth = recorded(case, folder)
     sides = folder / "npu" / "dump", folder / "bench" / "dump"
-    config = BuildConfig(*sides, options=RULES)
+    config = BuildConfig(*sides)
     result = build(config, folder / "out", workers=1)
     with opened(result.path) as connection:
         verdict = read_verdict(connection)

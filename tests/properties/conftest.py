@@ -32,15 +32,10 @@ def recorded() -> Callable[[str], tuple[Path, Path]]:
 
 @pytest.fixture(scope="session")
 def tell(tmp_path_factory: pytest.TempPathFactory) -> Tell:
-    """What the rules tell of two folders; of the same two it is found out once."""
-    return judged_by("rules", tmp_path_factory)
-
-
-def judged_by(judge: str, tmp_path_factory: pytest.TempPathFactory) -> Tell:
-    """What a judge tells of two folders."""
+    """What is told of two folders; of the same two it is found out once."""
 
     @functools.cache
     def told(npu: Path, bench: Path) -> Told:
-        return told_of(npu, bench, tmp_path_factory.mktemp("told"), judge)
+        return told_of(npu, bench, tmp_path_factory.mktemp("told"))
 
     return told

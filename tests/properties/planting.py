@@ -16,6 +16,7 @@ from msprobe_builder.dump.names import Name, parse_gradients, parse_name
 from tests.properties.rewriting import Dump, Rewrite
 
 _STATISTICS = ("Max", "Min", "Mean", "Norm")
+_ENDS = 3  # calls that a pass ends with
 Tensor = dict[str, Any]
 Key = tuple[Any, ...]
 
@@ -34,7 +35,7 @@ class _Spread:
 
     def made(self, record: Any) -> Any:
         """A record whose tensors are made of something wrong."""
-        self.tensors |= {key(one) for one in tensors(record) if is_measured(one)}
+        self.tensors |= {key(one) for one in tensors(record) if _carries(one)}
         return self.seen(record)
 
     def _off(self, tensor: Tensor) -> Tensor:
@@ -131,6 +132,12 @@ def is_measured(tensor: Tensor) -> bool:
     return is_floating and numbers[0] != numbers[1] and max(map(abs, numbers[:2])) < 1e4  # type: ignore[arg-type]
 
 
+def _carries(tensor: Tensor) -> bool:
+    """Whether an error shows in it: also in a single number, unless that is a constant."""
+    is_loss = tensor["shape"] == [] and "float" in tensor["dtype"]
+    return is_measured(tensor) or (is_loss and tensor.get("Max") not in (None, 0.0, 1.0))
+
+
 def tensors(record: Any) -> Iterator[Tensor]:
     if isinstance(record, list):
         for one in record:
@@ -166,6 +173,39 @@ def places(dump: Dump) -> list[str]:
             found.append(name)
         before |= {key(one)[2:] for one in output}
     return found
+
+
+def hands_on(dump: Dump, place: str) -> bool:
+    """Whether the forward call of a gradient puts out what it is given, as a cast to its type."""
+    record = dump.data.get(place.removesuffix("backward") + "forward", {})
+    given = {part: value for part, value in record.items() if part != "output"}
+    before = {key(one) for one in tensors(given)}
+    return any(key(one) in before for one in tensors(record.get("output")))
+
+
+def is_felt(dump: Dump, place: str) -> bool:
+    """Whether what is planted at a call shows in what its module, and its pass, end with.
+
+    As nothing is computed again, the trace of a tensor is lost where a number of it is rounded.
+    """
+    after = planted(place, 0.5)(dump)
+    changed = [name for name, record in dump.data.items() if after.data[name] != record]
+    direction, above = parse_name(place).direction, dump.parents.get(place)
+    module = None if above is None else dump.data.get(_module(above))
+    if module and "output" in module and after.data[_module(above)]["output"] == module["output"]:
+        return False
+    if direction is Direction.BACKWARD and any(parse_gradients(name) for name in changed):
+        return True
+    last = [
+        name for name in dump.data if _is_call(name) and parse_name(name).direction is direction
+    ]
+    return any(name in changed for name in last[-_ENDS:])
+
+
+def takes_indices(dump: Dump, place: str) -> bool:
+    """Whether a call is given whole numbers that say where; these may stand at other places."""
+    given = {part: value for part, value in dump.data[place].items() if part != "output"}
+    return any("int" in one["dtype"] or "bool" in one["dtype"] for one in tensors(given))
 
 
 def weights(dump: Dump) -> list[tuple[str, Tensor]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from msprobe_builder.database.open import opened
-from msprobe_builder.database.read.verdict import Suspect, read_verdict
+from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
 from tests.recorded.case import RecordedCase
 from tests.recorded.judge import database_of
 
@@ -31,19 +31,22 @@ class Accused:
 
 @dataclass(frozen=True)
 class Told:
-    """The verdict on a comparison: suspects in their order, roles and partners by name."""
+    """The verdict on a comparison: suspects in their order, roles and partners by name.
+
+    ``limits`` are the shares that forward calls and gradients would have shown, where it is told.
+    """
 
     conclusion: str
     suspects: tuple[Accused, ...]
     roles: frozenset[tuple[str, int]]
     partners: frozenset[tuple[str, str]]
     places: frozenset[tuple[int, int, str]]
+    limits: tuple[float, float] = field(default=(0.0, 0.0), compare=False)
 
 
-def told_of(npu: Path, bench: Path, folder: Path, judge: str = "rules") -> Told:
+def told_of(npu: Path, bench: Path, folder: Path) -> Told:
     """Build a comparison in an empty folder and read its verdict."""
-    options = ("--judge", judge)
-    case = RecordedCase("told", "", {}, npu=str(npu), bench=str(bench), options=options)
+    case = RecordedCase("told", "", {}, npu=str(npu), bench=str(bench))
     with opened(database_of(case, Path("/"), folder)) as connection:
         verdict = read_verdict(connection)
         assert verdict is not None
@@ -62,7 +65,24 @@ def told_of(npu: Path, bench: Path, folder: Path, judge: str = "rules") -> Told:
         roles=frozenset(roles),
         partners=frozenset(partners),
         places=frozenset((one.step, one.rank, one.conclusion) for one in verdict.places),
+        limits=_limits(verdict),
     )
+
+
+def _limits(verdict: Verdict) -> tuple[float, float]:
+    for one in verdict.said:
+        if one.code in ("limits", "limits.forward"):
+            forward, backward = one["forward"], one.arguments.get("backward", 0.0)
+            assert isinstance(forward, float)
+            assert isinstance(backward, float)
+            return forward, backward
+    return 0.0, 0.0
+
+
+def firm(told: Told) -> Told:
+    """What does not hang on a threshold: who comes first, and who else is accused for certain."""
+    kept = [one for place, one in enumerate(told.suspects) if not place or one.strength == "strong"]
+    return replace(told, suspects=tuple(kept), roles=frozenset())
 
 
 def called(told: Told, new: Callable[[str], str]) -> Told:
@@ -107,7 +127,7 @@ def sideless(told: Told) -> Told:
 
     def seen(one: Accused) -> Accused:
         one = replace(one, error=None)
-        is_alone = one.cause in _ALONE
+        is_alone = one.cause in _ALONE or one.node not in partner
         return replace(one, cause="alone", node="", side="") if is_alone else one
 
     return replace(
@@ -131,7 +151,7 @@ def are_inverse(one: float, other: float) -> bool:
 
     They are d/a and d/b, where the norms a and b differ by d at most.
     """
-    return abs(1 / one - 1 / other) <= 1 + 1e-3
+    return abs(1 / one - 1 / other) <= 1.1  # extremes move by other shares than norms
 
 
 def _accused(one: Suspect) -> Accused:

@@ -14,13 +14,17 @@ from tests.cases import REPEATED, tried_first
 from tests.properties.conftest import Tell
 from tests.properties.planting import (
     factors,
+    hands_on,
+    is_felt,
     places,
     planted,
     planted_argument,
     planted_weight,
+    takes_indices,
     weights,
 )
 from tests.properties.rewriting import Dump, read_dump, rewritten
+from tests.properties.telling import Told
 
 T = TypeVar("T")
 Folders = Callable[[str], tuple[Path, Path]]
@@ -119,7 +123,9 @@ def test_the_call_that_is_off_is_named(
     place = drawn(dump, f"{run} {seed} {share}")
     npu = rewritten(folders[side], tmp_path / "npu", planted(place, share))
     told = tell(npu, folders[1])
-    is_sure = share > SMALL and place.endswith("forward")
+    if is_beyond(told, place, share):
+        return
+    is_sure = share > SMALL and place.endswith("forward") and not takes_indices(dump, place)
     assert told.conclusion in (("fault",) if is_sure else ("fault", "undecided"))
     first = told.suspects[0]
     assert first.node in {place, *gradients_beside(dump, place)}
@@ -134,9 +140,13 @@ def test_the_call_that_is_off_is_named_in_any_program(
     name: str, recorded: Folders, tell: Tell, tmp_path: Path
 ) -> None:
     bench = recorded(name)[1]
-    place = drawn(read_dump(bench), f"{name} 0.03")
+    dump = read_dump(bench)
+    place = drawn(dump, f"{name} 0.03")
     told = tell(rewritten(bench, tmp_path / "npu", planted(place, 0.03)), bench)
-    assert (told.conclusion, told.suspects[0].node) == ("fault", place)
+    if is_beyond(told, place, 0.03):
+        return
+    assert told.conclusion in ("fault", "undecided")
+    assert told.suspects[0].node in (place, dump.parents[place])
     assert told.suspects[0].error is not None
     assert 0.03 * 0.98 <= float(told.suspects[0].error) <= 0.03 * HIDDEN * 1.02
 
@@ -187,7 +197,15 @@ def test_what_rounding_explains_is_no_fault(
 
 
 def drawn(dump: Dump, seed: str) -> str:
-    return one_of(places(dump), seed)
+    """A call of which something comes."""
+    found = places(dump)
+    random.Random(seed).shuffle(found)  # noqa: S311
+    return next(one for one in found if is_felt(dump, one) and not hands_on(dump, one))
+
+
+def is_beyond(told: Told, place: str, share: float) -> bool:
+    """Whether a run is clean, and says itself that an error of that size may not show."""
+    return told.conclusion == "clean" and told.limits[place.endswith("backward")] > share
 
 
 def one_of(found: list[T], seed: str) -> T:

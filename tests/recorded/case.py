@@ -15,7 +15,7 @@ import yaml
 
 FOLDER = Path(__file__).parent
 FACTS = (
-    *("conclusion", "first", "strong", "weak", "innocent", "unnamed", "first_bad_step"),
+    *("conclusion", "first", "innocent", "unnamed", "first_bad_step"),
     *("pairs", "alone", "roles", "notes", "next", "said"),
 )
 _FIRST = {
@@ -43,7 +43,8 @@ class RecordedCase:
 
     ``npu``, ``bench`` and ``noise`` are folders in the archive ``dumps`` beside the file, or
     calls by name that are written down in place. ``compare`` holds further keys of compare.json,
-    ``options`` those of msprobe-build. All calls that are off by more than ``told_from`` are told.
+    ``options`` those of msprobe-build. What is ``missed`` says why the facts, which are right, are
+    not told yet. All calls that are off by more than ``told_from`` are told.
     """
 
     name: str
@@ -56,6 +57,7 @@ class RecordedCase:
     tensors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     compare: Mapping[str, Any] = field(default_factory=dict)
     options: tuple[str, ...] = ()
+    missed: str = ""
     told_from: float | None = None
 
     @property

@@ -36,15 +36,13 @@ def wrong_sizes(connection: sqlite3.Connection, apart: Mapping[str, list[float]]
 def wrong_roles(
     connection: sqlite3.Connection, apart: Mapping[str, list[float]], told_from: float
 ) -> Iterator[str]:
-    """Calls that differ by more than ``told_from`` and are clean, or do not and are not."""
+    """Calls that differ by more than ``told_from`` and are clean."""
     rows = connection.execute("SELECT name, role FROM role JOIN node_name USING (node_id)")
     roles = dict(rows.fetchall())
     for name, sizes in apart.items():
         size, role = max(sizes), roles.get(name, CallRole.CLEAN)
         if size > told_from and role == CallRole.CLEAN:
             yield f"{name} is clean, and off by {size:.3g}"
-        if size == 0.0 and role in (CallRole.SUSPECT, CallRole.AMPLIFIER):
-            yield f"{name} is accused, and puts out the same"
 
 
 def distances(connection: sqlite3.Connection, npu: Path, bench: Path) -> dict[str, list[float]]:

@@ -46,9 +46,15 @@ def params() -> list[Any]:
         alike.setdefault(_said(case.name), []).append(case.name)
     tried = {name for names in alike.values() for name in (names[0], names[-1])}
     return [
-        pytest.param(case, id=case.name, marks=() if case.name in tried else REPEATED)
+        pytest.param(case, id=case.name, marks=_marks(case, is_tried=case.name in tried))
         for case in CASES
     ]
+
+
+def _marks(case: RecordedCase, *, is_tried: bool) -> list[pytest.MarkDecorator]:
+    repeated = [] if is_tried else [REPEATED]
+    missed = [pytest.mark.xfail(strict=True, reason=case.missed)] if case.missed else []
+    return [*repeated, *missed]
 
 
 def _said(name: str) -> str:

@@ -22,7 +22,7 @@ import yaml
 from tests.recorded.case import FOLDER, RecordedCase
 from tests.recorded.judge import database_of, facts_of
 
-WRITTEN = ("conclusion", "first", "strong")
+WRITTEN = ("conclusion", "first")
 _NOT_WRITTEN = ("direction", "said")  # the name of the node says it, and the cause most of it
 _READ = ("dump.json", "construct.json", "stack.json", "sketch.bin", "flow.bin")
 _PATH = re.compile(r"File (/[^,\n]+),")

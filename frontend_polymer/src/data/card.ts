@@ -21,7 +21,7 @@ const SURE = /^size(\.|$)/;
 const FOLLOWS =
   /^(followers|on_ranks\.|from_rank|from_step|weights_of_step|another_stands|gradients_added)/;
 const LIMITS =
-  /^(limits|not_judged|assumed_noise|reduced_products|without_partner|not_held|norms_of_own)/;
+  /^(limits|not_judged|vanished|assumed_noise|reduced_products|without_partner|not_held|norms_of_own)/;
 
 /** Sorts the facts of a verdict, or what speaks against one suspect. */
 export function answersOf(facts: readonly Fact[]): Answers {

@@ -69,7 +69,8 @@ it('calls the sides by their names, and where these are long by their ends', () 
     model: '$&{debug}',
   });
   expect(texts().shortSides).toEqual({ debug: '$&{debug}', reference: 'a name… place' });
-  expect(texts().verdict.tell('[{"code":"call_missing"}]')).toBe('$&{debug} lacks the call.');
+  const facts = '[{"code":"import_problem.no_npu_node","name":"x"}]';
+  expect(texts().verdict.tell(facts)).toBe('$&{debug} has no node x');
   expect(texts().view.onlyReference).toBe(`only in ${long}`);
   expect(texts().metricHints.max_diff).toContain(`max($&{debug}) − max(${long})`);
   nameSides({ debug: '', reference: '' });

@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.part import Part
+from msprobe_builder.graph.calls import has_own_gradient
+from msprobe_builder.graph.part import Part, inputs_of
 
 Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
 
 _NEEDS_NONE = 0
 _GIVEN = (int(Section.INPUT), int(Section.PARAMETERS))
@@ -51,3 +53,47 @@ def is_cut_off(
     if npu.table.requires_grad[row] == _NEEDS_NONE:
         return is_cut(npu, made_by[0], row)
     return other < 0 or is_cut(bench, made_by[1], other)
+
+
+def without_history(part: Part, producer: Int) -> Bool:
+    """Nodes without a history of gradients to compare.
+
+    What a side computes again has none the first time, nor has what a function with a derivative of
+    its own calls.
+    """
+    return np.asarray(_recomputed(part) | _inside_functions(part, producer))
+
+
+def _recomputed(part: Part) -> Bool:
+    """Nodes inside of modules that are computed again; all where nobody knows which these are."""
+    tree, calls = part.tree, part.calls
+    result = np.zeros(len(tree), dtype=bool)
+    again = np.flatnonzero(tree.is_recompute)
+    stems = np.unique(calls.stem[again[calls.is_module[again]]])
+    for node in np.flatnonzero(calls.is_module & np.isin(calls.stem, stems)).tolist():
+        result[node : int(tree.subtree_end[node]) + 1] = True
+    if not result[again].all():
+        result[:] = True
+    return result
+
+
+def _inside_functions(part: Part, producer: Int) -> Bool:
+    """Forward calls that functions with a derivative of their own make, and that need no gradient.
+
+    They stand beside the function, before it and behind what made all that it is given.
+    """
+    tree, calls, table = part.tree, part.calls, part.table
+    result = np.zeros(len(tree), dtype=bool)
+    is_output = table.is_tensor & (table.section == Section.OUTPUT)
+    learns = np.zeros(len(tree), dtype=bool)
+    learns[table.node[is_output & (table.requires_grad == 1)]] = True
+    own = calls.is_forward_call & (calls.of_stems(has_own_gradient) == 1) & learns
+    beside = calls.is_forward_call & calls.is_api & ~learns
+    for node in np.flatnonzero(own).tolist():
+        made = producer[inputs_of(table, node)]
+        made = table.node[made[made >= 0]]
+        one = node - 1
+        while len(made) and one > made.max() and beside[one]:
+            result[one] = tree.parent[one] == tree.parent[node]
+            one -= 1
+    return result

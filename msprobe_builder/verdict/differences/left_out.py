@@ -64,7 +64,7 @@ def left_out_of(npu: Part, bench: Part) -> LeftOut:
         kinds=(frozenset(kinds[1] - kinds[0]), frozenset(kinds[0] - kinds[1])),
         ways=(frozenset(ways[1] - ways[0]), frozenset(ways[0] - ways[1])),
         modules=any(
-            part.calls.is_module.any() and Kind.MODULE not in found
+            part.calls.is_module[1:].any() and Kind.MODULE not in found
             for part, found in zip(parts, kinds, strict=True)
         ),
         inputs=any(Section.INPUT not in one and Section.OUTPUT in one for one in sections),

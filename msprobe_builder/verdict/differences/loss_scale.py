@@ -23,7 +23,6 @@ from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.operators import questions
-from msprobe_builder.verdict.differences.flow import Flow
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -69,34 +68,6 @@ def without_loss_scale(result: PairResult) -> tuple[PairResult, LossScale | None
         groups = replace(groups, comparisons=_by_statistics(groups.comparisons, npu))
     comparisons = _by_statistics(result.comparisons, npu)
     return replace(result, npu=left, bench=right, comparisons=comparisons, groups=groups), scale
-
-
-def without_scaling(flow: Flow, scale: LossScale) -> Flow:
-    """The same, where neither scaling the loss nor making the factor counts as a difference."""
-    unmatched, bench_unmatched = flow.unmatched.copy(), flow.bench_unmatched.copy()
-    passed_over = _with_factor(flow.npu, scale.npu)
-    unmatched[passed_over] = False
-    bench_unmatched[_with_factor(flow.bench, scale.bench)] = False
-    arguments = {node: one for node, one in flow.arguments.items() if node not in passed_over}
-    return replace(
-        flow,
-        unmatched=unmatched,
-        bench_unmatched=bench_unmatched,
-        arguments=arguments,
-        loss_scale=scale.factor,
-    )
-
-
-def _with_factor(part: Part, scalings: Int) -> list[int]:
-    """Calls that scale the loss, of both directions, and those that put out the factor."""
-    table = part.table
-    found = [*scalings.tolist(), *part.calls.twin[scalings].tolist()]
-    for node in scalings.tolist():
-        rows = _factors(table, node)
-        made = table.is_tensor & (table.section == Section.OUTPUT) & (table.node < node)
-        made &= (table.numel == 1) & np.isin(table.statistics[_NORM], table.statistics[_NORM, rows])
-        found += np.unique(table.node[made]).tolist()
-    return [node for node in found if node >= 0]
 
 
 def _factors(table: ParameterTable, node: int) -> Int:

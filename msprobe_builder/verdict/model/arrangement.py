@@ -56,6 +56,32 @@ def arranged_by(
     return _unmatched_choice(runs, node) if is_gross and not runs.backward[node] else None
 
 
+def blindly_before(runs: Runs, node: int) -> set[int]:
+    """Calls before, from which on no statistic would have shown other places."""
+    return {one for _, one in _before(runs.npu, node, runs.origin)}
+
+
+def joined_alike(runs: Runs, node: int) -> int | None:
+    """The nearest call before that joined tensors of one call which no statistic tells apart.
+
+    The other way round it would put out the same statistics.
+    """
+    table = runs.npu.table
+    for _, one in _before(runs.npu, node, runs.origin):
+        if runs.npu.calls.operators[int(runs.npu.calls.stem[one])].kind is not Kind.JOIN:
+            continue
+        rows = inputs_of(table, one)
+        made = runs.origin[rows]
+        for row in np.unique(made[made >= 0]).tolist():
+            own = table.statistics[:, row]
+            beside = np.arange(*np.searchsorted(table.node, table.node[row] + np.arange(2)))
+            beside = beside[table.section[beside] == Section.OUTPUT]
+            alike = (table.statistics[:, beside] == own[:, None]).all(axis=0)
+            if own[0] > own[1] and min(np.count_nonzero(alike), (made == row).sum()) > 1:
+                return one
+    return None
+
+
 def _unmatched_choice(runs: Runs, node: int) -> tuple[int, int] | None:
     """The last call of one side alone, before, that put out whole numbers or truth values.
 

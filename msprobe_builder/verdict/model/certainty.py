@@ -13,16 +13,17 @@ from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import ONE_SIDED, Clue
 
 _STRONG = 0.8
-_STRUCTURE = {Cause.MISSING, Cause.EXTRA, Cause.WIRING, Cause.ORDER}
+_STRUCTURE = {*ONE_SIDED, Cause.WIRING, Cause.ORDER, Cause.RANK, Cause.NUMBER}
 # Shares of first clues that are taken to be right, by the least score of a band.
 _Bands = tuple[tuple[float, float], ...]
 _BY_ARGUMENTS: _Bands = ((0.0, 0.97),)
 _BY_STRUCTURE: _Bands = ((0.0, 0.75), (30.0, 0.96))
 _BY_GRADIENTS: _Bands = ((0.0, 0.75), (100.0, 0.85))
-_UNSEEN = 0.85  # of an argument that differs where nothing that comes out does
+_UNSEEN = 0.7  # of an argument that differs where nothing that comes out does
 _BY_NUMBERS: _Bands = ((0.0, 0.1), (10.0, 0.3), (30.0, 0.82), (1000.0, 0.88))
 _UNSHOWN = 0.3  # of a call on one side alone of which nothing shows
 _MEETS = 0.3  # of what agrees again in all that is computed of it
+_RIVALLED = 0.4  # of what something explains as well that is no fault
 _DRAWN = 0.6  # of random numbers that are drawn otherwise
 _ROUNDING = 2.0
 _FURTHER = 0.3  # of what the clues before leave over
@@ -45,7 +46,8 @@ def strength(probability: float) -> Strength:
 
 def _alone(clue: Clue) -> float:
     bands = _BY_NUMBERS
-    if clue.cause is Cause.ARGUMENT and clue.row >= 0 and clue.error <= _ROUNDING * clue.expected:
+    is_unseen = clue.row >= 0 and clue.error <= _ROUNDING * clue.expected and not clue.shows_behind
+    if clue.cause is Cause.ARGUMENT and is_unseen:
         return _UNSEEN
     if clue.cause in ONE_SIDED and clue.row < 0:
         return _UNSHOWN
@@ -53,6 +55,8 @@ def _alone(clue: Clue) -> float:
         return _DRAWN
     if clue.meets_again:
         return _MEETS
+    if clue.rival or clue.cause is Cause.PART:
+        return _RIVALLED
     if clue.cause is Cause.ARGUMENT:
         bands = _BY_ARGUMENTS
     elif clue.cause is Cause.GRADIENT and clue.row >= 0:

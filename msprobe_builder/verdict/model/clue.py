@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from msprobe_builder.metrics.groups import GroupResults
 from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.differences.arguments import Argument
+from msprobe_builder.verdict.differences.left_out import LeftOut, left_out_of
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.conduct import Conduct
 from msprobe_builder.verdict.model.observations import Observations
@@ -28,7 +30,13 @@ Float = NDArray[np.float64]
 # From which score on a clue is worth a look: planted faults score above, runs without one below.
 THRESHOLD = 7.0
 ONE_SIDED = (Cause.MISSING, Cause.EXTRA)
+NUMBERS = (Cause.OUTPUT, Cause.EXTERNAL, Cause.BETWEEN)  # of what numbers alone tell
+DOUBT = 30.0  # a score below which they are no more than a doubt
+COUNTED = (Cause.RANK, Cause.NUMBER)  # of ranks that differ from one another
+ROOTS = (*COUNTED, Cause.WEIGHT, Cause.WEIGHTS)  # that inherit from nothing before them
+_OFF, _OF_NOISE = 64.0, 8.0  # rounding units, and times the noise, that tell
 MANY = 0.3  # what whole numbers differ by if more of them do than stand next to a threshold
+CERTAIN, DOUBTED = 1000.0, 20.0  # of what was counted, and of what may have its reasons
 CHOSE = 30.0  # whole numbers differ though nothing that went in does
 
 
@@ -37,7 +45,9 @@ class Clue:
     """Something at a node of a side that is ``score`` times more than what is expected.
 
     ``row`` of the npu table is where it shows, -1 nowhere. ``meets_again``: all that is computed
-    of it agrees, as with another formula for the same.
+    of it agrees, as with another formula for the same. ``rival`` is what explains it as well and is
+    no fault, see rivals.py. ``told`` says what has happened where the cause alone does not.
+    ``shows_behind``: what is made of it is off, though it is not.
     """
 
     score: float
@@ -48,6 +58,9 @@ class Clue:
     error: float = 0.0
     expected: float = 0.0
     meets_again: bool = False
+    rival: str = ""
+    told: Facts = ()
+    shows_behind: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +79,15 @@ class Evidence:
     paired: Int  # by row that of the reference, also where its size is another
     where: dict[int, Facts]  # by row where it differs, or what kind of difference it is
     groups: GroupResults | None  # calls that are compared together
+    is_merged: bool  # a side was put together from ranks
+    left_out: LeftOut  # by a filter of what is recorded
+
+    @cached_property
+    def off(self) -> Bool:
+        """Rows that differ by more than rounding and the noise of their calls."""
+        unit = self.runs.coarse if self.runs.is_mixed else self.runs.fine
+        level = np.fmax(_OFF * unit, _OF_NOISE * self.noise[self.runs.npu.table.node])
+        return np.asarray(np.nan_to_num(self.seen.size) > level)
 
     @staticmethod
     def of(
@@ -100,8 +122,15 @@ class Evidence:
         )
 
 
-def _compared(runs: Runs, result: PairResult) -> tuple[Int, dict[int, Facts], GroupResults | None]:
-    """What of the comparison itself is told: pairs, places, and groups."""
+def is_merged(result: PairResult) -> bool:
+    """Whether a side was put together from the parts of ranks."""
+    return any(graph and graph.provenance for graph in (result.npu, result.bench))
+
+
+def _compared(
+    runs: Runs, result: PairResult
+) -> tuple[Int, dict[int, Facts], GroupResults | None, bool, LeftOut]:
+    """What of the comparison itself is told: pairs, places, groups, and what was left out."""
     assert result.comparisons is not None
     paired = np.full(len(runs.npu.table), -1, dtype=np.int64)
     where: dict[int, Facts] = {}
@@ -110,7 +139,9 @@ def _compared(runs: Runs, result: PairResult) -> tuple[Int, dict[int, Facts], Gr
         paired[one.pairs.npu] = one.pairs.bench
         if one.apart is not None:
             where |= {int(one.pairs.npu[place]): told for place, told in one.apart.said.items()}
-    return paired, where, result.groups
+    merged = is_merged(result)
+    left_out = LeftOut() if merged else left_out_of(runs.npu, runs.bench)
+    return paired, where, result.groups, merged, left_out
 
 
 _HANDS_ON = {Kind.CAST, Kind.SHAPE, Kind.TRANSPOSE, Kind.MASK, Kind.DRAW, Kind.TURN}

@@ -1,9 +1,8 @@
-"""All clues of a comparison, in order: the first of the run comes first."""
+"""All clues of a comparison, and those of them that somebody feels."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -14,18 +13,40 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operations
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.model.clue import ONE_SIDED, THRESHOLD, Clue, Evidence
-from msprobe_builder.verdict.model.conduct import MOVES
+from msprobe_builder.verdict.model.agreement import (
+    DEEP,
+    FELT,
+    gradients_agree,
+    nobody_keeps,
+    nothing_comes_of_it,
+    results_agree,
+)
+from msprobe_builder.verdict.model.clue import DOUBT, NUMBERS, ONE_SIDED, THRESHOLD, Clue, Evidence
 from msprobe_builder.verdict.model.converging import Leaks, Ways
-from msprobe_builder.verdict.model.edges import maker_guessed, of_edges
-from msprobe_builder.verdict.model.exchanged import without_exchanged
-from msprobe_builder.verdict.model.lacking import calls_alone, cut_off, of_lacking
-from msprobe_builder.verdict.model.outputs import first_alone, looked_behind, of_draws, of_outputs
+from msprobe_builder.verdict.model.edges import of_edges
+from msprobe_builder.verdict.model.exchanged import is_of_unpaired
+from msprobe_builder.verdict.model.lacking import (
+    cut_off,
+    of_lacking,
+    undone,
+)
+from msprobe_builder.verdict.model.outputs import (
+    of_draws,
+    of_outputs,
+)
+from msprobe_builder.verdict.model.ranking import placed
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
+
+_MOST = 200  # clues that are looked at closely
+_VANISHED = 50.0  # times smaller an error is behind the module in which it was
+_GIVEN = (*NUMBERS, Cause.MISSING, Cause.EXTRA, Cause.WIRING)
+_FAR = 0.1  # of its size, what no type rounds
+_USED = 20.0  # times less than a tensor itself is what it is used as off
+_OF_PROGRAM = (Cause.ARGUMENT, Cause.GRADIENT, Cause.WEIGHT, Cause.WEIGHTS)
 
 
 def clues(evidence: Evidence) -> list[Clue]:
@@ -36,29 +57,15 @@ def clues(evidence: Evidence) -> list[Clue]:
         *of_edges(evidence),
         *of_lacking(evidence.runs),
         *cut_off(evidence.runs, evidence.requires_grad),
+        *([] if evidence.is_merged else undone(evidence.runs)),
     ]
 
 
-_MOST = 200  # clues that are looked at closely
-_FELT = 4.0  # rounding units from which on a module puts out something else
-_VANISHED = 50.0  # times smaller an error is behind the module in which it was
-_NUMBERS = (Cause.OUTPUT, Cause.EXTERNAL, Cause.BETWEEN)
-_GIVEN = (*_NUMBERS, Cause.MISSING, Cause.EXTRA, Cause.WIRING)
-_OFF = 30.0  # rounding units from which on a gradient is off by more than rounding
-_OFF_IN_HALF, _OF_NOISE = 8.0, 100.0  # the same of half precision, and times a run's noise
-_DOUBT = 30.0  # a score below which numbers alone are no more than a doubt
-_DWARFS = 30.0  # times more surprising, which no doubt before it explains
-_USED = 20.0  # times less than a tensor itself is what it is used as off
-_LAST = 3  # outputs that a forward pass ends with, on which what calls are given shows
-_SEVERAL = 5  # outputs that agree
-_DEEP = 8  # modules inside one another, which hand on what is put out inside
-_OF_PROGRAM = (Cause.ARGUMENT, Cause.GRADIENT, Cause.WEIGHT)
+def felt(evidence: Evidence, found: list[Clue]) -> tuple[list[Clue], list[Clue]]:
+    """Those above the threshold that somebody feels, and those that nobody does.
 
-
-def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
-    """Those above the threshold that somebody feels; others are two formulas, or paired wrongly.
-
-    What is off inside of a module, and vanishes in what that puts out, has explained itself.
+    The others are two formulas, or a recorder's habit. What is off inside of a module, and vanishes
+    in what that puts out, has explained itself.
     """
     runs, seen = evidence.runs, evidence.seen
     found = [one for one in found if one.score > THRESHOLD]
@@ -69,46 +76,53 @@ def felt(evidence: Evidence, found: list[Clue]) -> list[Clue]:
     times = np.where(np.isnan(seen.size[out]), np.inf, seen.size[out] / unit[out])
     np.maximum.at(worst, table.node[out], times)
     _add_gradients(runs, seen.size / unit, worst)
-    result: list[Clue] = []
-    dead = _results_agree(evidence, 1) and _nobody_keeps(evidence)
-    no_gradient_is_off = _gradients_agree(evidence)
+    result, vanished = list[Clue](), list[Clue]()
+    dead = results_agree(evidence, 1) and nobody_keeps(evidence)
+    no_gradient_is_off = gradients_agree(evidence)
     habits = _habits(evidence, found)
     ways, leaks = Ways(evidence), Leaks(evidence)
-    for one in sorted(found, key=_placed(runs)):
+    for one in sorted(found, key=placed(runs)):
         if len(result) == _MOST:
             break  # more is not told of any comparison
-        if dead and one.cause is Cause.OUTPUT:
+        is_same = one.cause in _GIVEN and _comes_to_the_same(evidence, one)
+        if (
+            (dead and one.cause is Cause.OUTPUT)
+            or one in habits
+            or is_of_unpaired(runs, one)
+            or (is_same and ways.agree(one.row))
+        ):
+            vanished.append(one)
             continue
-        if one in habits:
-            continue
-        if one.cause in _GIVEN and _comes_to_the_same(evidence, one) and ways.agree(one.row):
-            continue
-        is_gross = one.row >= 0 and one.error > _VANISHED * _FELT * unit[one.row]
-        if one.cause in _GIVEN and is_gross and ways.meet_again(one):
+        is_gross = one.row >= 0 and one.error > _VANISHED * FELT * unit[one.row]
+        if one.cause in _GIVEN and (
+            (is_gross and ways.meet_again(one))
+            or (_gives_back_otherwise(runs, one) and ways.agree(one.row))
+        ):
             one = replace(one, meets_again=True)
         if one.cause is Cause.GRADIENT and no_gradient_is_off:
             continue
-        at = int(table.node[one.row]) if one.row >= 0 else one.node
-        around = int(parent[at])
-        is_inside = one.row >= 0 and calls.direction[at] != Direction.NONE
-        if one.cause not in _OF_PROGRAM and is_inside and 0 <= worst[around] <= _FELT:
+        at = _at(runs, one)
+        is_inside = at >= 0 and calls.direction[at] != Direction.NONE
+        around = int(parent[at]) if is_inside else -1
+        if one.cause not in _OF_PROGRAM and is_inside and 0 <= worst[around] <= FELT:
             units = one.error / unit[one.row]
             vanishes = calls.is_module[around] and units > _VANISHED * max(worst[around], 1.0)
             if vanishes and leaks.leaves(at, around):
                 vanishes = False
             if vanishes:
                 if not (runs.is_mixed and one.cause is Cause.WIRING):
+                    vanished.append(one)
                     continue
                 one = replace(one, meets_again=True)  # half precision hides what comes of it
         result.append(one)
-    end = calls.last_pass if _nothing_comes_of_it(evidence) else -1
+    end = calls.last_pass if nothing_comes_of_it(evidence) else -1
     marked = [
         replace(one, meets_again=True)
         if _goes_back(runs, one, ways) or (one.cause in _GIVEN and 0 <= _at(runs, one) <= end)
         else one
         for one in result
     ]
-    return _as_the_others(runs, marked)
+    return _as_the_others(runs, marked), vanished
 
 
 def _as_the_others(runs: Runs, found: list[Clue]) -> list[Clue]:
@@ -118,12 +132,20 @@ def _as_the_others(runs: Runs, found: list[Clue]) -> list[Clue]:
     parts = {
         key
         for key, one in zip(keys, found, strict=True)
-        if not one.meets_again and one.cause in ONE_SIDED and one.score > _DOUBT
+        if not one.meets_again and one.cause in ONE_SIDED and one.score > DOUBT
     }
     return [
         replace(one, meets_again=False) if key in parts else one
         for key, one in zip(keys, found, strict=True)
     ]
+
+
+def _gives_back_otherwise(runs: Runs, clue: Clue) -> bool:
+    """Whether another formula than there gives back by far another gradient."""
+    at = _at(runs, clue)
+    ahead = int(runs.npu.calls.twin[at]) if at >= 0 and runs.backward[at] else -1
+    is_other = ahead >= 0 and (runs.partner[ahead] < 0 or bool(runs.other_operator[ahead]))
+    return is_other and clue.error > _FAR
 
 
 def _at(runs: Runs, clue: Clue) -> int:
@@ -139,7 +161,7 @@ def _goes_back(runs: Runs, clue: Clue, ways: Ways) -> bool:
 
 def _add_gradients(runs: Runs, times: Float, worst: Float) -> None:
     """Count what a backward pass leaves in parameters among what its modules put out."""
-    rows = np.flatnonzero(runs.rows(Section.PARAMETERS_GRAD) & (times > _FELT))
+    rows = np.flatnonzero(runs.rows(Section.PARAMETERS_GRAD) & (times > FELT))
     for row in rows.tolist():
         node = int(runs.npu.tree.parent[runs.npu.table.node[row]])
         while node > 0 and worst[node] < times[row]:
@@ -148,16 +170,33 @@ def _add_gradients(runs: Runs, times: Float, worst: Float) -> None:
 
 
 def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:
-    """Whether a call puts out the same though it is given something else: another formula."""
-    runs, seen = evidence.runs, evidence.seen
-    table = runs.npu.table
-    if clue.row < 0 or table.section[clue.row] != Section.INPUT:
-        return False
-    at = int(table.node[clue.row])
-    is_told = runs.npu.calls.is_api[at] and bool(evidence.does.counts[at])  # by what it is given
-    kind = runs.npu.calls.operators[int(runs.npu.calls.stem[at])].kind
-    # Tensors that are joined, or multiplied, in another order look the same in numbers.
-    if not is_told or runs.backward[at] or kind in (Kind.JOIN, Kind.PRODUCT):
+    """Whether all that is given something else puts out the same: another formula."""
+    runs, table = evidence.runs, evidence.runs.npu.table
+    given = [clue.row] if clue.row >= 0 and table.section[clue.row] == Section.INPUT else []
+    for _ in range(DEEP):
+        given = [row for row in given if not _puts_out_the_same(evidence, row)]
+        if not given:
+            return clue.row >= 0 and table.section[clue.row] == Section.INPUT
+        if not runs.open[table.node[given]].all():
+            return False
+        given = np.flatnonzero(
+            np.isin(runs.maker, given) & (table.section == Section.INPUT)
+        ).tolist()
+        if not given:
+            return False
+    return False
+
+
+def _puts_out_the_same(evidence: Evidence, row: int) -> bool:
+    """Whether the call that is given a row, or a module that makes others, puts out the same."""
+    runs, seen, at = evidence.runs, evidence.seen, int(evidence.runs.npu.table.node[row])
+    table, calls = runs.npu.table, runs.npu.calls
+    # Of calls by what they are given.
+    is_told = calls.is_api[at] and bool(evidence.does.counts[at])
+    is_told |= calls.is_module[at] and _makes_others(runs, at)
+    kind = calls.operators[int(calls.stem[at])].kind
+    # What is joined, multiplied or looked up otherwise looks nearly the same in numbers.
+    if not is_told or runs.backward[at] or kind in (Kind.JOIN, Kind.PRODUCT, Kind.LOOKUP):
         return False
     first, last = np.searchsorted(table.node, [at, at + 1]).tolist()
     is_output = table.is_tensor[first:last] & (table.section[first:last] == Section.OUTPUT)
@@ -165,8 +204,14 @@ def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:
     unit = runs.coarse if runs.is_mixed else runs.fine
     level = np.fmax(unit[out], evidence.noise[at])
     return bool(
-        len(out) and (seen.size[out] <= _FELT * level).all() and not runs.discrete[out].any()
+        len(out) and (seen.size[out] <= FELT * level).all() and not runs.discrete[out].any()
     )
+
+
+def _makes_others(runs: Runs, module: int) -> bool:
+    """Whether a module calls what the reference does not call in it."""
+    inside = slice(module, int(runs.npu.tree.subtree_end[module]) + 1)
+    return bool((runs.npu.calls.is_forward_call & (runs.partner < 0))[inside].any())
 
 
 def _habits(evidence: Evidence, found: list[Clue]) -> set[Clue]:
@@ -199,164 +244,3 @@ def _off_as_used(evidence: Evidence) -> Float:
     for made in (runs.origin[given], there):
         np.maximum.at(result, made, seen.size[given])
     return result[:-1]
-
-
-def _gradients_agree(evidence: Evidence) -> bool:
-    """Whether there are gradients, none on one side alone, and none off by more than rounding."""
-    runs, seen = evidence.runs, evidence.seen
-    for part, alone in ((runs.npu, runs.other < 0), (runs.bench, runs.bench_row < 0)):
-        if (part.table.is_tensor & (part.table.section == Section.PARAMETERS_GRAD) & alone).any():
-            return False
-    unit = runs.coarse if runs.is_mixed else runs.fine
-    back = runs.backward[runs.npu.table.node] & runs.rows(Section.OUTPUT)
-    rows = np.flatnonzero((back | runs.rows(Section.PARAMETERS_GRAD)) & (seen.size >= 0))
-    return len(rows) >= _SEVERAL and bool((seen.size[rows] <= _OFF * unit[rows]).all())
-
-
-def _nothing_comes_of_it(evidence: Evidence) -> bool:
-    """Whether the loss and all gradients of parameters agree, as far as the run's noise goes."""
-    runs = evidence.runs
-    rows = runs.rows(Section.PARAMETERS_GRAD) & (evidence.seen.size >= 0)
-    several = np.count_nonzero(rows) >= _SEVERAL
-    return bool(several) and _no_gradient_tells(evidence) and _results_agree(evidence, 1)
-
-
-def _no_gradient_tells(evidence: Evidence) -> bool:
-    """Whether no gradient of a parameter is off by more than the run's noise."""
-    runs, seen = evidence.runs, evidence.seen
-    rows = np.flatnonzero(runs.rows(Section.PARAMETERS_GRAD) & (seen.size >= 0))
-    if runs.is_mixed:
-        level = _OFF_IN_HALF * runs.coarse[rows]
-    else:
-        level = np.fmax(_OFF * runs.fine[rows], _OF_NOISE * float(evidence.noise.max()))
-    return bool((seen.size[rows] <= level).all())
-
-
-def _results_agree(evidence: Evidence, outputs: int) -> bool:
-    """Whether the last outputs of the forward pass agree, as where calls came in another order."""
-    runs, seen = evidence.runs, evidence.seen
-    table, calls = runs.npu.table, runs.npu.calls
-    back = np.flatnonzero(runs.backward)
-    end = int(back[0]) if len(back) else len(runs.npu.tree)
-    told = calls.is_api if calls.is_api.any() else calls.is_module
-    forward = told & (calls.direction == Direction.FORWARD)
-    passes = forward & (np.arange(len(runs.npu.tree)) < end)
-    judged = runs.rows(Section.OUTPUT) & (seen.size >= 0) & ~runs.discrete
-    last = np.flatnonzero(judged & passes[table.node])[-outputs:]
-    # In single precision at the end, too, of what was made of half precision before.
-    unit = float(runs.coarse[runs.other >= 0].max(initial=0.0))
-    level = np.fmax(unit, evidence.noise[table.node[last]])
-    return bool((seen.size[last] <= _OFF * level).all())
-
-
-def _nobody_keeps(evidence: Evidence) -> bool:
-    """Whether all that comes behind the last output that is off agrees.
-
-    And somebody has used that one: what memory held in rows that a later call leaves away.
-    """
-    runs, seen = evidence.runs, evidence.seen
-    table = runs.npu.table
-    unit = runs.coarse if runs.is_mixed else runs.fine
-    judged = runs.rows(Section.OUTPUT) & (seen.size >= 0) & ~runs.discrete
-    off = np.flatnonzero(judged & (seen.size > _FELT * unit))
-    if not len(off):
-        return False
-    last = int(table.node[off].max())
-    later = np.flatnonzero(judged & (table.node > last))
-    if len(later) < _SEVERAL:
-        return False
-    users = off[table.node[off] == last]
-    for _ in range(_DEEP):
-        users = np.flatnonzero(np.isin(runs.maker, users))
-        at = table.node[users]
-        closed = runs.npu.calls.is_module & ~runs.open  # whose calls nobody has recorded
-        leaves_away = closed[at] | (evidence.does.kind[at] == MOVES)
-        leaves_away &= table.section[users] == Section.INPUT
-        passed_on = leaves_away & (seen.size[users] > _FELT * unit[users])
-        if np.isin(table.node[users[passed_on]], table.node[later]).any():
-            return True
-    return False
-
-
-def ranked(evidence: Evidence, found: list[Clue]) -> list[Clue]:
-    """Each node once, the first of the run first."""
-    runs = evidence.runs
-    place = _placed(runs)
-    first = _once(sorted(found, key=place)[:_MOST])
-    kinds = operations(runs.npu.calls), operations(runs.bench.calls)
-    looked = [_explained(evidence, one, kinds) for one in first]
-    # A call of one side alone is told where its effect shows: what stands between comes before it.
-    stands = [
-        place(one if one.cause in ONE_SIDED and one.row >= 0 else found)
-        for one, found in zip(first, looked, strict=True)
-    ]
-    order = sorted(range(len(looked)), key=stands.__getitem__)
-    several = _once([looked[one] for one in order])
-    credible = _credible_first(
-        without_exchanged(runs, several, backward=_no_gradient_tells(evidence))
-        if _results_agree(evidence, _LAST)
-        else several
-    )
-    return _once([*credible, *(calls_alone(runs) if runs.is_mixed else [])])
-
-
-def _credible_first(found: list[Clue]) -> list[Clue]:
-    """The same, behind them those that a later one dwarfs.
-
-    What numbers alone doubt makes nothing else so much more surprising: errors that a call
-    is given are part of what is expected of it.
-    """
-    if [one.cause for one in found[:2]] == [Cause.MISSING, Cause.EXTRA]:
-        found = [found[1], found[0], *found[2:]]  # in whose place this run has another call
-    dwarfed: list[bool] = []
-    largest = 0.0
-    for one in reversed(found):
-        doubts = one.cause in _NUMBERS and one.score < _DOUBT
-        dwarfed.append(doubts and largest > _DWARFS * one.score)
-        largest = max(largest, one.score)
-    dwarfed.reverse()
-    marked = list(zip(found, dwarfed, strict=True))
-    return [one for late in (False, True) for one, is_late in marked if is_late is late]
-
-
-def _explained(evidence: Evidence, clue: Clue, kinds: tuple[Int, Int]) -> Clue:
-    calls, parent = evidence.runs.npu.calls, evidence.runs.npu.tree.parent
-    if not calls.is_api.any():
-        around = int(parent[clue.node])
-        if clue.cause in (Cause.EXTERNAL, Cause.BETWEEN) and around > 0 and calls.is_module[around]:
-            # Nothing but modules was recorded: what happens between them is the module's around.
-            return replace(clue, node=around, cause=Cause.BETWEEN)
-        return clue
-    if clue.cause in ONE_SIDED and clue.row >= 0:
-        return first_alone(evidence.runs, clue, kinds[clue.side])
-    if clue.cause is Cause.OUTPUT and evidence.runs.npu.calls.is_api[clue.node]:
-        return looked_behind(evidence, clue)
-    return maker_guessed(evidence.runs, clue) if clue.cause is Cause.EXTERNAL else clue
-
-
-def _once(found: list[Clue]) -> list[Clue]:
-    result: dict[tuple[int, int], Clue] = {}
-    for one in found:
-        result.setdefault((one.side, one.node), one)
-    return list(result.values())
-
-
-def _placed(runs: Runs) -> Callable[[Clue], tuple[float, float]]:
-    """Where a clue stands in the run; gradients of parameters stand behind the passes."""
-    before = np.maximum.accumulate(np.where(runs.bench_partner >= 0, runs.bench_partner, 0))
-    last = float(runs.npu.calls.last_pass)
-    parameters = runs.npu.calls.direction == Direction.NONE
-    # What a module puts out comes of all that stands in it.
-    ends = runs.npu.tree.subtree_end
-
-    def place(one: Clue) -> tuple[float, float]:
-        if one.side == 0 and parameters[one.node] and one.node < last:
-            return last + 0.25, float(one.node)
-        at = float(one.node) if one.side == 0 else float(before[one.node]) + 0.5
-        if one.side == 0 and one.cause is Cause.OUTPUT and ends[one.node] > one.node:
-            at = float(ends[one.node]) + 0.25 * (1 - one.node / len(ends))  # inner ones first
-        if one.side == 0 and one.cause is Cause.BETWEEN and one.row >= 0:
-            at = float(runs.npu.table.node[one.row])
-        return at, -one.score
-
-    return place

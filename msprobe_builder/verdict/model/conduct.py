@@ -1,6 +1,6 @@
 """What a call makes of the error of what it is given, by the table of operators.
 
-e of an output is √(Σ(κᵢeᵢ)² + u²). Operators fall into few kinds of κ, see docs/design/model.md.
+e of an output is √(Σ(κᵢeᵢ)² + u²). Operators fall into few kinds of κ, see docs/design/verdict.md.
 """
 
 from __future__ import annotations
@@ -108,6 +108,31 @@ def with_draws_known(runs: Runs, seen: Observations, does: Conduct) -> Conduct:
     forward = np.where(runs.backward, runs.npu.calls.twin, np.arange(len(drew)))
     alike = does.draws & (forward >= 0) & (drew & ~differs)[forward]
     return replace(does, free=does.free & ~alike, draws=does.draws & ~alike)
+
+
+def with_falling_powers(runs: Runs, does: Conduct) -> Conduct:
+    """The same where powers are negative: these are steep as quotients are, and reach nowhere.
+
+    An exponent may be a tensor, so it is told by what comes out: the most of the least.
+    """
+    table, calls = runs.npu.table, runs.npu.calls
+    powers = calls.are(lambda one: one.name == "pow") & calls.is_forward_call
+    falls = np.zeros(len(runs.npu.tree), dtype=bool)
+    for node in np.flatnonzero(powers).tolist():
+        rows = np.arange(*np.searchsorted(table.node, [node, node + 1]))
+        rows = rows[table.is_tensor[rows]]
+        given = rows[table.section[rows] == Section.INPUT][:1]
+        made = rows[table.section[rows] == Section.OUTPUT][:1]
+        if len(given) and len(made):
+            with np.errstate(all="ignore"):
+                most, least = np.log(table.statistics[:2, given[0]])
+                largest, smallest = np.log(table.statistics[:2, made[0]])
+            straight = abs(largest * most - smallest * least)
+            falls[node] = straight < abs(largest * least - smallest * most)
+    falls |= runs.backward & (calls.twin >= 0) & falls[calls.twin]
+    kind = np.where(falls, PLAIN, does.kind)
+    steep = np.where(falls, _STEEP["quotient"], does.steep)
+    return replace(does, kind=kind, gain=_GAIN[kind], steep=steep)
 
 
 def _is_composite(operator: Operator) -> bool:

@@ -30,6 +30,9 @@ class Ways:
         table = runs.npu.table
         self._table = table
         unit = runs.coarse if runs.is_mixed else runs.fine
+        if runs.is_mixed:  # gradients in single precision were made of half precision before
+            coarsest = runs.coarse[runs.other >= 0].max(initial=0.0)
+            unit = np.where(runs.backward[table.node], coarsest, unit)
         level = np.fmax(
             _AGREES * unit, np.fmax(_AGREES * evidence.noise[table.node], seen.resolution)
         )

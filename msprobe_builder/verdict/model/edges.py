@@ -8,12 +8,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.standing import GATHERING
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.part import Part
+from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.operators.operator import Kind, Operator
+from msprobe_builder.operators.table import is_in_place
 from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.model.clue import CHOSE, MANY, Clue, Evidence
+from msprobe_builder.verdict.model.clue import CHOSE, MANY, Clue, Evidence, idle_calls
 from msprobe_builder.verdict.model.noise import spread_of_edges
 from msprobe_builder.verdict.model.observations import WORST, Observations, surprise
 from msprobe_builder.verdict.model.propagation import A_FLIP
@@ -24,9 +26,13 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
 _UNKNOWN_MAKER = 0.5
+_MEAN, _NORM = 2, 3  # of what was read
+_FLIPPED_MOST = 10.0  # times the share of whole numbers that may have flipped
 _BEFORE, _NEAR = 40, 200  # outputs that tell what an unknown one is off by, and how far they lie
 _LONE_NEAR = 60
+_ALL_EQUAL, _FEW = 0.9, 8  # of the outputs before; fewer agree by chance
 _SEVERAL_WEIGHTS, _MOST_WEIGHTS = 8, 0.8  # that tell what a cast does, and their share
+_SOME_WEIGHTS, _CERTAINLY = 4, 30.0  # of which half score as much: the runs hold other weights
 _BEYOND, _FIRM = 1.5, 20.0  # times half a unit that no cast makes, and what one of it weighs
 _UNMATCHED_VIEWS = 4  # of one side alone, one of the other
 _SMALL = 50.0  # times shorter than what it is made of a gradient is that cancels
@@ -38,13 +44,15 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
     table = runs.npu.table
     given = runs.rows(Section.INPUT, Section.PARAMETERS)
     given |= runs.rows(Section.OUTPUT) & runs.open[table.node] & (runs.maker >= 0)
-    given &= (runs.other >= 0) & (seen.size > 0) & ~evidence.passed_over[table.node]
+    given &= (runs.other >= 0) & (seen.size > 0)
     rows = np.flatnonzero(given)
     made, bench_made = _makers(runs, rows, seen.differs[rows])
     node = table.node[rows]
     base = np.where(made >= 0, latent[made], np.nan)
     counterpart = np.where(made >= 0, runs.other[made], -1)
-    weight = table.section[rows] == Section.PARAMETERS
+    # A call that puts parameters of ranks together takes a rank's parts of them from outside.
+    gathers = runs.npu.calls.of_stems(lambda one: one.startswith(GATHERING)) == 1
+    weight = (table.section[rows] == Section.PARAMETERS) | (gathers[node] & (made < 0))
     base[weight & (made < 0)] = 0.0
     unmatched = _unmatched(runs.bench, runs.bench_partner)
     missing = (bench_made >= 0) & unmatched[runs.bench.table.node[bench_made]]
@@ -59,24 +67,41 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
     score = np.fmax(score, _beyond_a_cast(runs, seen, rows, weight & (made < 0)))
     chosen = runs.discrete[rows]
     may_flip = (base > 0) & ((base * seen.elements[rows] > A_FLIP) | (seen.size[rows] < MANY))
+    moved = np.fmax(*np.nan_to_num(seen.moved[_MEAN:, rows]))
+    may_flip &= moved <= _FLIPPED_MOST * base  # a share of the elements moves sums by as much
     score[chosen] = np.where(seen.differs[rows] & ~may_flip, CHOSE, 0.0)[chosen]
+    # A neighbour is told with what these are given, where there is one on both sides. What
+    # autocast has added up over the uses of a weight has none, and is nobody's.
+    has_neighbour = ((made >= 0) | runs.is_mixed) & ~missing & ~extra
+    score[evidence.passed_over[node] & has_neighbour] = 0.0
+    others = int(np.count_nonzero(score[weight & ~chosen] >= _CERTAINLY))
+    all_over = others >= max(_SOME_WEIGHTS / 2, _weights_compared(runs, seen) / 2)
+    idle = _idle(runs)
     for place in np.flatnonzero(score > 1).tolist():
         row, at = int(rows[place]), int(node[place])
         strength = float(score[place])
         clue = Clue(strength, 0, at, Cause.BETWEEN, row, float(seen.size[row]), float(told[place]))
         if weight[place] and made[place] < 0:
-            yield replace(clue, cause=Cause.WEIGHT)
-        elif missing[place] and not extra[place]:
+            yield replace(clue, cause=Cause.WEIGHTS if all_over else Cause.WEIGHT)
+        elif missing[place] and (not extra[place] or idle[table.node[made[place]]]):
             yield _of_lone(runs, clue, 1, int(runs.bench.table.node[bench_made[place]]))
         elif extra[place]:
             yield _of_lone(runs, clue, 0, int(table.node[made[place]]))
         elif rewired[place]:
-            yield replace(clue, cause=Cause.WIRING)
+            copied = _copied_by(runs, int(made[place]), int(bench_made[place]))
+            wired = replace(clue, cause=Cause.WIRING)
+            yield wired if copied < 0 else _of_lone(runs, clue, 0, copied)
         elif made[place] < 0 and not runs.backward[at]:  # gradients are sums, of what was made
             yield replace(clue, cause=Cause.EXTERNAL)
         else:
             yield clue
     yield from _of_parameter_gradients(evidence)
+
+
+def _weights_compared(runs: Runs, seen: Observations) -> int:
+    """How many weights are given to calls that nobody has made, whether or not they differ."""
+    rows = runs.rows(Section.PARAMETERS) & (runs.maker < 0) & (seen.size >= 0) & ~runs.discrete
+    return int(np.count_nonzero(rows))
 
 
 def _beyond_a_cast(runs: Runs, seen: Observations, rows: Int, weight: Bool) -> Float:
@@ -94,6 +119,22 @@ def _beyond_a_cast(runs: Runs, seen: Observations, rows: Int, weight: Bool) -> F
     if float((times <= _BEYOND).mean()) >= _MOST_WEIGHTS:
         result[here] = np.where(times > _BEYOND, _FIRM * times, 0.0)
     return result
+
+
+def _copied_by(runs: Runs, made: int, bench_made: int) -> int:
+    """The call of this run alone that made a copy for a call to work on, -1 without.
+
+    What comes next is then given the tensor itself, which the call has left as it was.
+    """
+    table = runs.npu.table
+    there = int(runs.bench_row[bench_made])
+    for row in inputs_of(table, int(table.node[there])).tolist() if there >= 0 else ():
+        node = int(table.node[runs.maker[row]]) if runs.maker[row] >= 0 else -1
+        if node < 0 or runs.partner[node] >= 0 or not runs.npu.calls.is_forward_call[node]:
+            continue
+        if (runs.maker[inputs_of(table, node)] == made).any():
+            return node
+    return -1
 
 
 def _makers(runs: Runs, rows: Int, differs: Bool) -> tuple[Int, Int]:
@@ -132,6 +173,12 @@ def _keeps_all(operator: Operator) -> bool:
     return keeps and operator.kind is not Kind.CAST
 
 
+def _idle(runs: Runs) -> Bool:
+    """Nodes that hand on the tensor itself, and those that give its gradient back."""
+    idle, twin = idle_calls(runs.npu), runs.npu.calls.twin
+    return np.asarray(idle | (runs.backward & (twin >= 0) & idle[twin]))
+
+
 def _first_given(part: Part) -> Int:
     """By node the row of the first tensor that it is given, -1 without."""
     table = part.table
@@ -154,6 +201,17 @@ def _of_lone(runs: Runs, clue: Clue, side: int, node: int) -> Clue:
     return replace(clue, side=side, node=node, cause=Cause.MISSING if side else Cause.EXTRA)
 
 
+def made_outside(runs: Runs, row: int) -> bool:
+    """Whether a call outside of all modules has made what the module of a row is given.
+
+    What takes no part in training may be data.
+    """
+    table = runs.npu.table
+    if row < 0 or table.section[row] != Section.INPUT:
+        return False
+    return bool(table.requires_grad[row] == 1 or runs.backward[table.node[row]])
+
+
 def maker_guessed(runs: Runs, clue: Clue) -> Clue:
     """Of a tensor that nobody knows the maker of: a call nearby whose output nobody uses."""
     if runs.backward[clue.node]:
@@ -168,6 +226,27 @@ def maker_guessed(runs: Runs, clue: Clue) -> Clue:
             node = int(beside[0]) if len(beside) else int(near[-1])
             return _of_lone(runs, clue, side, node)
     return clue
+
+
+def written_by(runs: Runs, clue: Clue) -> Clue:
+    """Of a tensor whose maker one side alone knows: the last call of the other that writes to such.
+
+    What a call writes into a tensor nobody records, so that it comes from nowhere afterwards.
+    """
+    row, other = clue.row, int(runs.other[clue.row])
+    unknown = (int(runs.origin[row]) < 0, other >= 0 and int(runs.bench_origin[other]) < 0)
+    if unknown[0] == unknown[1] or runs.backward[clue.node]:
+        return clue
+    side = int(unknown[1])
+    part, partner = ((runs.npu, runs.partner), (runs.bench, runs.bench_partner))[side]
+    table, here = part.table, clue.node if side == 0 else int(runs.partner[clue.node])
+    writes = part.calls.of_stems(lambda one: int(is_in_place(one))) == 1
+    writes &= part.calls.is_forward_call & (partner < 0)
+    given = (row, other)[side]
+    alike = (table.section == Section.INPUT) & (table.position == 0) & writes[table.node]
+    alike &= (table.shape_id == table.shape_id[given]) & (table.node < here)
+    nodes = table.node[alike]
+    return _of_lone(runs, clue, side, int(nodes[-1])) if len(nodes) else clue
 
 
 def _unused(runs: Runs, side: int) -> Int:
@@ -195,23 +274,50 @@ def _level_before(evidence: Evidence, rows: Int) -> Float:
         here = runs.backward[table.node[outputs]] == back
         some, at = outputs[here], made_at[here]
         chosen = np.flatnonzero(runs.backward[table.node[rows]] == back)
-        for place in chosen.tolist():
-            node = table.node[rows[place]]
-            end = int(np.searchsorted(at, node))
-            near = some[max(0, end - _BEFORE) : end]
-            near = near[node - table.node[near] < _NEAR]
-            worst = float(latent[near].max(initial=0.0))
-            if back:
-                worst *= _cancelling(runs, seen, near, int(rows[place]))
-            result[place] = min(worst, WORST)
+        if not len(outputs) or not len(chosen):
+            continue
+        row, node = rows[chosen, None], table.node[rows[chosen], None]
+        place = np.searchsorted(at, node) - 1 - np.arange(_BEFORE)
+        near = some[np.maximum(place, 0)] if len(some) else np.zeros_like(place)
+        is_near = (place >= 0) & (node - table.node[near] < _NEAR)
+
+        def most(values: Float, where: Bool) -> Float:
+            return np.asarray(np.where(where, np.nan_to_num(values), 0.0).max(axis=1))
+
+        worst = most(latent[near], is_near)
+        if not runs.is_mixed:  # so many agree by no chance
+            equal = (is_near & (seen.size[near] == 0)).sum(axis=1)
+            agree = equal >= _ALL_EQUAL * np.maximum(is_near.sum(axis=1), _FEW)
+            worst[agree] = most(seen.size[near], is_near)[agree]
+        if back:  # a sum of gradients may be that much shorter than what it is a sum of
+            alike = is_near & (table.shape_id[near] == table.shape_id[row])
+            with np.errstate(all="ignore"):
+                shorter = most(seen.norm[near], alike) / seen.norm[rows[chosen]] / _SMALL
+            worst *= np.where(seen.norm[rows[chosen]] > 0, np.fmax(1.0, shorter), 1.0)
+            for one in np.flatnonzero(~is_near.any(axis=1)).tolist():  # a loss nobody recorded
+                last = outputs[table.node[outputs] < node[one, 0]][-1:]
+                worst[one] = float(latent[last].max(initial=0.0))
+        else:
+            behind = np.flatnonzero(np.maximum.accumulate(runs.backward)[node[:, 0]])
+            for one in behind.tolist():
+                worst[one] = max(worst[one], _of_gradients_before(evidence, int(rows[chosen[one]])))
+        result[chosen] = np.minimum(worst, WORST)
     return result
 
 
-def _cancelling(runs: Runs, seen: Observations, near: Int, row: int) -> float:
-    """How many times shorter a sum of gradients is than what it may be a sum of."""
-    parts = near[runs.npu.table.shape_id[near] == runs.npu.table.shape_id[row]]
-    longest = float(np.nan_to_num(seen.norm[parts]).max(initial=0.0))
-    return max(1.0, longest / seen.norm[row] / _SMALL) if seen.norm[row] > 0 else 1.0
+def _of_gradients_before(evidence: Evidence, row: int) -> float:
+    """What a tensor is off by if it is a sum of gradients of its size.
+
+    Little may be left of a sum, as of a bias before a normalisation.
+    """
+    runs, seen = evidence.runs, evidence.seen
+    table = runs.npu.table
+    if not seen.norm[row] > 0:
+        return 0.0
+    before = runs.backward[table.node] & runs.rows(Section.OUTPUT) & (table.node < table.node[row])
+    parts = np.flatnonzero(before & (table.shape_id == table.shape_id[row]))
+    most = np.nan_to_num(evidence.expected.latent[parts] * seen.norm[parts]).max(initial=0.0)
+    return float(most / seen.norm[row])
 
 
 def _of_parameter_gradients(evidence: Evidence) -> Iterable[Clue]:
@@ -219,9 +325,10 @@ def _of_parameter_gradients(evidence: Evidence) -> Iterable[Clue]:
     runs, seen, latent = evidence.runs, evidence.seen, evidence.expected.latent
     table, tree, calls = runs.npu.table, runs.npu.tree, runs.npu.calls
     rows = np.flatnonzero(runs.rows(Section.PARAMETERS_GRAD) & (runs.other >= 0) & (seen.size > 0))
-    if not len(rows):
-        return
-    back = np.flatnonzero(runs.backward[table.node] & ~np.isnan(latent))
+    if not len(rows) or tree.micro_steps != runs.bench.tree.micro_steps:
+        return  # of other numbers of passes they are other sums
+    matched = runs.partner[table.node] >= 0
+    back = np.flatnonzero(runs.backward[table.node] & ~np.isnan(latent) & matched)
     above = np.where(
         calls.is_api[table.node[back]], tree.parent[table.node[back]], table.node[back]
     )
@@ -243,12 +350,22 @@ def _of_parameter_gradients(evidence: Evidence) -> Iterable[Clue]:
     # Those of one dimension are sums, in which much cancels; others are so where they are small.
     flat = np.array(["," not in runs.texts.values[one] for one in table.shape_id[rows].tolist()])
     with np.errstate(all="ignore"):
-        cancelled = np.fmax(1.0, longest[of] / np.where(flat, 1.0, _SMALL) / seen.norm[rows])
+        length = np.fmax(seen.norm[rows], table.statistics[_NORM, rows])
+        cancelled = np.fmax(1.0, longest[of] / np.where(flat, 1.0, _SMALL) / length)
     base = np.where(~unknown, np.minimum(WORST, base * cancelled), base)
     floor = 0.6 * (runs.coarse if runs.is_mixed else runs.fine)[rows]
     told = np.fmax(floor, 2 * base)
     score = surprise(seen, rows, told) * np.where(unknown, _UNKNOWN_MAKER, 1.0)
+    missing = _unmatched(runs.bench, runs.bench_partner)
+    extra = _unmatched(runs.npu, runs.partner)
     for place in np.flatnonzero(score > 1).tolist():
         row = int(rows[place])
         error, expected = float(seen.size[row]), float(told[place])
-        yield Clue(float(score[place]), 0, int(table.node[row]), Cause.OUTPUT, row, error, expected)
+        one = Clue(float(score[place]), 0, int(table.node[row]), Cause.OUTPUT, row, error, expected)
+        made, there = int(runs.maker[row]), int(runs.bench_maker[runs.other[row]])
+        if there >= 0 and missing[runs.bench.table.node[there]]:
+            yield _of_lone(runs, one, 1, int(runs.bench.table.node[there]))
+        elif made >= 0 and extra[table.node[made]]:
+            yield _of_lone(runs, one, 0, int(table.node[made]))
+        else:
+            yield replace(one, rival="unknown") if unknown[place] else one

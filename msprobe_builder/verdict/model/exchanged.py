@@ -32,20 +32,37 @@ def without_exchanged(runs: Runs, found: list[Clue], *, backward: bool) -> list[
     ]
 
 
-def _is_exchanged(runs: Runs, row: int) -> bool:
-    """Whether another call has here what this one has there, and the other way round."""
+def is_of_unpaired(runs: Runs, clue: Clue) -> bool:
+    """Whether a call without a counterpart does here what this one does there, and one there.
+
+    Of calls that look alike, and of which one side makes more, the wrong two were compared.
+    """
+    is_argument = clue.cause is Cause.ARGUMENT and clue.row >= 0
+    return is_argument and _is_exchanged(runs, clue.row, alone=True)
+
+
+def _is_exchanged(runs: Runs, row: int, *, alone: bool = False) -> bool:
+    """Whether another call has here what this one has there, and the other way round.
+
+    One that has no counterpart where ``alone`` ones are asked for.
+    """
     other = int(runs.other[row])
     if other < 0:
         return False
     debug = _like(runs.npu.table, runs.bench.table, runs, row, other, 0)
     reference = _like(runs.bench.table, runs.npu.table, runs, other, row, 1)
-    return debug and reference
+    if alone:
+        debug, reference = (
+            debug[runs.bench_partner[debug] < 0],
+            reference[runs.partner[reference] < 0],
+        )
+    return bool(len(debug) and len(reference))
 
 
 def _like(
     table: ParameterTable, elsewhere: ParameterTable, runs: Runs, row: int, but: int, side: int
-) -> bool:
-    """Whether a call of the other side, of the same operator, has all that the call of a row has.
+) -> Int:
+    """Calls of the other side, of the same operator, that have all that the call of a row has.
 
     One that has this tensor alone is another call: zeros and states of a recurrence are many's.
     """
@@ -57,7 +74,8 @@ def _like(
     for given in inputs_of(table, int(table.node[row])).tolist():
         if given != row:
             nodes = nodes[np.isin(nodes, elsewhere.node[_near(table, elsewhere, given, -1)])]
-    return any(calls.operators[int(calls.stem[node])].name == operator.name for node in nodes)
+    alike = [calls.operators[int(calls.stem[node])].name == operator.name for node in nodes]
+    return np.asarray(nodes[np.array(alike, dtype=bool)])
 
 
 def _near(table: ParameterTable, elsewhere: ParameterTable, row: int, but: int) -> Int:

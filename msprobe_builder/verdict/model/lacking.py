@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import isclose
 
 import numpy as np
@@ -15,6 +16,7 @@ from msprobe_builder.graph.calls import operations
 from msprobe_builder.graph.floating import discrete_types, epsilons
 from msprobe_builder.graph.part import Part
 from msprobe_builder.operators.operator import Kind, Operator
+from msprobe_builder.operators.table import is_in_place, overwrites
 from msprobe_builder.verdict.differences.histories import is_cut_off
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import Clue
@@ -62,7 +64,10 @@ def of_lacking(runs: Runs) -> Iterable[Clue]:
 
 
 def _casts_inside(runs: Runs) -> Bool:
-    """Calls of either side that put out a coarser type than they are given, as autocast does."""
+    """Calls of either side that put out a coarser type than they are given, as autocast does.
+
+    And casts to a finer one, which on the other side have nothing to do.
+    """
     result = np.zeros(len(runs.npu.tree), dtype=bool)
     for part, node in ((runs.npu, None), (runs.bench, runs.partner)):
         table, unit = part.table, epsilons(part.table.dtype_id, runs.texts)
@@ -74,7 +79,8 @@ def _casts_inside(runs: Runs) -> Bool:
         )
         np.minimum.at(least, table.node[given], unit[given])
         np.maximum.at(most, table.node[made], unit[made])
-        casts = (least < most) & np.isfinite(least)
+        is_cast = part.calls.are(lambda one: one.kind is Kind.CAST) & (most > 0)
+        casts = ((least < most) | (is_cast & (least > most))) & np.isfinite(least)
         result |= casts if node is None else (node >= 0) & casts[node]
     return result
 
@@ -97,10 +103,16 @@ def cut_off(runs: Runs, rows: Int) -> Iterable[Clue]:
     # Of a tensor that has the type already a cast hands on the tensor itself.
     casts = calls.are(lambda one: one.kind is Kind.CAST)
     is_derived = bool(runs.backward.any())
+    told = calls.is_api | (calls.is_module & ~calls.is_api.any())
+    holders = len(set(calls.stem[table.node[rows[table.section[rows] == Section.PARAMETERS]]]))
     for row in rows[~runs.discrete[rows]].tolist():
         node = int(table.node[row])
         other = int(runs.partner[node])
-        if other < 0 or calls.direction[node] != Direction.FORWARD or not calls.is_api[node]:
+        if table.section[row] == Section.PARAMETERS and _is_frozen(runs, row):
+            # Several modules are frozen on purpose.
+            yield Clue(CUT if holders == 1 else _LACKING, 0, node, Cause.GRADIENT, row)
+            return
+        if other < 0 or calls.direction[node] != Direction.FORWARD or not told[node]:
             continue
         if is_derived and calls.twin[node] < 0 and others.twin[other] < 0:
             continue  # nobody derives it on either side
@@ -120,11 +132,44 @@ def cut_off(runs: Runs, rows: Int) -> Iterable[Clue]:
                 return
         twin = int(calls.twin[node])
         if twin >= 0 and others.twin[other] >= 0 and _is_handed_on_alone(runs, row):
-            yield Clue(_LACKING, 0, twin, Cause.GRADIENT, row)
+            if calls.is_api[node]:
+                yield Clue(_LACKING, 0, twin, Cause.GRADIENT, row)
+            else:  # of modules alone, what stands between has cut it off
+                yield Clue(CUT, 0, node, Cause.GRADIENT, row)
             return
         if not casts[node] and (calls.twin[node] >= 0) != (others.twin[other] >= 0):
             yield Clue(_LACKING, 0, node, Cause.GRADIENT, row)
             return
+
+
+def _is_frozen(runs: Runs, row: int) -> bool:
+    """Whether one side alone has the gradient of a parameter, of those that a module holds.
+
+    Of a pass ahead alone its flag is all that tells.
+    """
+    if not any(
+        (one.table.section == Section.PARAMETERS_GRAD).any() for one in (runs.npu, runs.bench)
+    ):
+        return True
+    name = runs.texts.values[runs.npu.table.name_id[row]].rpartition(".")[2]
+    node, other = int(runs.npu.table.node[row]), int(runs.partner[runs.npu.table.node[row]])
+    if other < 0:
+        return False
+    here, there = (
+        _has_gradient(part, part.calls.stems[int(part.calls.stem[one])], name, runs.texts.values)
+        for part, one in ((runs.npu, node), (runs.bench, other))
+    )
+    return here != there
+
+
+def _has_gradient(part: Part, module: str, parameter: str, texts: Sequence[str]) -> bool:
+    """Whether a parameter of a module, by its name there, has a gradient."""
+    rows = np.flatnonzero(part.table.is_tensor & (part.table.section == Section.PARAMETERS_GRAD))
+    return any(
+        part.tree.names[part.table.node[row]].partition(".parameters_grad")[0] == module
+        and texts[part.table.name_id[row]].rpartition(".")[2] == parameter
+        for row in rows.tolist()
+    )
 
 
 def _is_handed_on_alone(runs: Runs, row: int) -> bool:
@@ -162,6 +207,47 @@ def calls_alone(runs: Runs) -> list[Clue]:
         if counts[0][name := _operator((runs.npu, runs.bench)[one.side], one.node)]
         != counts[1][name]
     ]
+
+
+def undone(runs: Runs) -> list[Clue]:
+    """Calls of one side alone that write to tensors at the end of a run, of which nobody reads.
+
+    What they leave, such as gradients or weights, shows in no other call. Where both sides have
+    such calls they have spelt one thing in two ways.
+    """
+    found: list[Clue] = []
+    for side, part, partner, maker in (
+        (0, runs.npu, runs.partner, runs.maker),
+        (1, runs.bench, runs.bench_partner, runs.bench_maker),
+    ):
+        calls, last = part.calls, part.calls.last_pass
+        if last == 0 or not calls.is_api[last:].any():
+            return []  # nobody recorded what is behind the passes
+        writes = calls.of_stems(lambda one: is_in_place(one) and not overwrites(one)) == 1
+        alone = calls.is_api & writes & (partner < 0)
+        alone[: last + 1] = False
+        alone[part.table.node[maker[maker >= 0]]] = False  # somebody shows what they have done
+        if found and alone.any():
+            return []
+        cause = Cause.MISSING if side else Cause.EXTRA
+        found += [Clue(_ALONE, side, node, cause, -1) for node in np.flatnonzero(alone).tolist()]
+    return found
+
+
+def left_out_inside(runs: Runs, clue: Clue) -> Clue:
+    """Of a module in which nothing is called: the first call in it that the reference makes."""
+    if clue.side:
+        return clue
+    calls, partner = runs.npu.calls, int(runs.partner[clue.node])
+    is_empty = calls.is_module[clue.node] and not runs.open[clue.node] and calls.is_api.any()
+    if clue.cause is not Cause.OUTPUT or not is_empty or partner < 0:
+        return clue
+    inside = slice(partner, int(runs.bench.tree.subtree_end[partner]) + 1)
+    lacks = runs.bench.calls.is_forward_call & runs.bench.calls.is_api & (runs.bench_partner < 0)
+    does = np.flatnonzero((lacks & ~runs.bench.calls.are(_does_nothing))[inside])
+    if not len(does):
+        return clue
+    return replace(clue, side=1, node=partner + int(does[0]), cause=Cause.MISSING)
 
 
 def _operator(part: Part, node: int) -> str:

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import Fact
 from msprobe_builder.graph.floating import SINGLE
+from msprobe_builder.verdict.differences.reduced import PRODUCTS as TOLD
 from msprobe_builder.verdict.differences.reduced import REDUCED, switch_of
-from msprobe_builder.verdict.findings import SUSPICIOUS
 from msprobe_builder.verdict.model.conduct import MOVES, PRODUCTS, Conduct
 from msprobe_builder.verdict.model.observations import Observations
 from msprobe_builder.verdict.model.propagation import Expected
@@ -16,7 +17,9 @@ from msprobe_builder.verdict.model.runs import Runs
 
 Float = NDArray[np.float64]
 
+_SUSPICIOUS = 8.0  # times what fewer digits make, from which on something else has made it
 _FEW = 8  # calls that say nothing of others
+_QUIET = 0.5  # share of calls that differ, below which a run has no noise: these have a reason
 _QUIETEST = 0.2  # share of calls that differ least: faults are not among them
 _MOST = 20 * SINGLE
 _LEVELS = 5
@@ -31,35 +34,36 @@ def noise_of(runs: Runs, seen: Observations, does: Conduct) -> Float:
     table, calls = runs.npu.table, runs.npu.calls
     single = calls.is_api if calls.is_api.any() else calls.is_module & does.is_known
     rows = runs.rows(Section.OUTPUT) & single[table.node] & ~runs.discrete
-    rows &= (seen.size > 0) & (does.kind[table.node] != MOVES)
+    rows &= (seen.size >= 0) & (does.kind[table.node] != MOVES)
     back = runs.backward[table.node]
     for direction in (0, 1):
-        sizes = seen.size[rows & (back == bool(direction))]
-        if len(sizes) >= _FEW:
+        every = seen.size[rows & (back == bool(direction))]
+        sizes = every[every > 0]
+        if len(sizes) >= _FEW and len(sizes) >= _QUIET * len(every):
             result[direction] = min(float(np.quantile(sizes, _QUIETEST)), _MOST)
     return result
 
 
-def reduced_of(runs: Runs, seen: Observations, does: Conduct) -> Float:
+def reduced_of(runs: Runs, seen: Observations, does: Conduct) -> tuple[Float, list[Fact]]:
     """By node what products are off by that take numbers of single precision with fewer digits.
 
     That is TF32 and HF32: for convolutions and recurrent layers it is the default of the hardware,
-    so that one call shows it; of other products most must. 0 elsewhere.
+    so that one call shows it; of other products most must. 0 elsewhere. And what they are called.
     """
     size = len(runs.npu.tree)
-    result = np.zeros(size)
+    result, names = np.zeros(size), list[Fact]()
     if runs.is_mixed:
-        return result
+        return result, names
     table, calls = runs.npu.table, runs.npu.calls
     given, made = np.zeros(size), np.zeros(size)
     rows = np.flatnonzero(runs.rows(Section.INPUT, Section.PARAMETERS) & (seen.size > 0))
     np.maximum.at(given, table.node[rows], seen.size[rows])
     # Beside a gradient that cancels, such as a bias's before a normalisation, the others tell.
-    rows = np.flatnonzero(runs.rows(Section.OUTPUT) & (seen.size <= SUSPICIOUS * REDUCED))
+    rows = np.flatnonzero(runs.rows(Section.OUTPUT) & (seen.size <= _SUSPICIOUS * REDUCED))
     np.maximum.at(made, table.node[rows], seen.size[rows])
     kind = np.where(does.kind == PRODUCTS, calls.of_stems(switch_of), -1)
     alike = (given <= _ALIKE) & calls.is_api & (runs.partner >= 0)
-    coarse, equal = alike & (made > REDUCED / SUSPICIOUS), alike & (made == 0)
+    coarse, equal = alike & (made > REDUCED / _SUSPICIOUS), alike & (made == 0)
     for switch, least in enumerate((1, 1, _FEW // 2)):
         here = kind == switch
         many, of_all, the_same = (
@@ -68,7 +72,8 @@ def reduced_of(runs: Runs, seen: Observations, does: Conduct) -> Float:
         is_habit = least == 1 or 2 * many >= of_all
         if many >= least and is_habit and 2 * the_same <= of_all:
             result[here] = REDUCED
-    return result
+            names.append(TOLD[switch])
+    return result, names
 
 
 def spread_of(runs: Runs, seen: Observations, does: Conduct, expected: Expected) -> Float:

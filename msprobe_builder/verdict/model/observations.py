@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.metrics.comparison import Comparisons
+from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -25,13 +26,16 @@ Bool = NDArray[np.bool_]
 
 _MAX, _MIN, _MEAN, _NORM = range(4)
 WORST = 10.0  # as far off as one can be: finite here, not there
+_MOST_SHOWN = 1000.0  # nothing is told to be off by more
+_TINY = 1e-300  # nothing is a share of nothing
 _MASK = 1e3  # a lowest number that many times the highest one hides what it stands for
 _MASK_FROM = -9e3
 _NOT_HIDDEN = -50.0  # an exponential of less is as good as none
 _BESIDE = 4.0
 _COUNTED = 1e-5  # of the hidden elements, what sums of a recorder cannot tell
 # Rounding is not quite without direction: a share of it moves mean and norm.
-_COMMON = 0.12
+COMMON = 0.12
+_HARDLY = 0.03  # what elements vary by of their size
 # What a recorder's own sums lose: in float32, more of more elements.
 _SUMMED, _SUMMED_PER_ELEMENT = 2e-7, 2e-13
 _CLEARLY = 4.0
@@ -41,7 +45,8 @@ _UNRELATED = 0.5
 _TELLING, _NEARLY, _THREE = 0.1, 0.5, 3  # of numbers that are multiples of others
 _SEVERAL, _SOME = 16, 8  # elements, tensors
 _HALF = 0.5  # of one
-_REMAINS = 1e-3  # of what tensors usually hold, what rounding may leave of nothing
+# Of what tensors usually hold, what rounding may leave of nothing; of few digits it leaves more.
+_REMAINS, _REMAINING_UNITS = 1e-3, 8.0
 _MOST_READ, _MOST_OF_READ = 20 * SINGLE, 0.9  # what sums of any order may differ by
 _EXACT_SPREAD = 1.5  # e that was measured, in units of e that was expected
 
@@ -50,13 +55,15 @@ _EXACT_SPREAD = 1.5  # e that was measured, in units of e that was expected
 class Observations:
     """Columns by npu row; NaN where nothing is known.
 
-    ``size`` is the best reading of e. ``moved`` of shape (4, n) are the readings of maximum,
-    minimum, mean and norm, ``exact`` is e itself where elements were compared. ``rms``, ``norm``,
-    ``mean``, ``peak`` and ``smallest`` (of absolute values; 0 where signs differ) are the
+    ``size`` is the best reading of e, and ``shown`` what is told of it: by how much of the largest
+    element, the mean and the norm have moved. ``moved`` of shape (4, n) are the readings of
+    maximum, minimum, mean and norm, ``exact`` is e itself where elements were compared. ``rms``,
+    ``norm``, ``mean``, ``peak`` and ``smallest`` (of absolute values; 0 where signs differ) are the
     reference's.
     """
 
     size: Float
+    shown: Float
     moved: Float
     exact: Float
     rms: Float
@@ -108,6 +115,8 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
         apart = np.abs(debug - reference)
         apart[(debug == reference) | (np.isnan(debug) & np.isnan(reference))] = 0.0
         moved = np.where(apart == 0, 0.0, apart / unit)
+        told = np.stack([peak, peak, np.fmax(rms, _TINY), np.fmax(reference[_NORM], _TINY)])
+        shown = np.fmax.reduce(np.where(known, apart / told, np.nan), axis=0)
     moved[_MIN:, masked] = _masked_otherwise(debug, reference, *hides)[masked]
     moved = np.where(np.isfinite(moved) & known, moved, np.nan)
     moved[:, _is_something(runs, rows, debug, reference)] = WORST
@@ -115,9 +124,10 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
     broken &= ~((debug < _MASK_FROM) & (reference < _MASK_FROM))
     moved[:, broken[:_MEAN].any(axis=0)] = WORST
     moved = np.minimum(moved, WORST)
-    unknown = [np.full(size, np.nan) for _ in range(7)]
+    unknown = [np.full(size, np.nan) for _ in range(8)]
     result = Observations(
         size=unknown[0],
+        shown=unknown[7],
         moved=np.full((4, size), np.nan),
         exact=unknown[1],
         rms=unknown[2],
@@ -142,25 +152,65 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
         column[rows] = values
     result.moved[:, rows] = moved
     result.size[rows] = np.fmax.reduce(moved, axis=0)
+    is_plain = np.isfinite(shown) & ~masked & ~broken[:_MEAN].any(axis=0)
+    shown = np.where(is_plain, shown, result.size[rows])
+    result.shown[rows] = np.where(result.size[rows] > 0, np.minimum(shown, _MOST_SHOWN), 0.0)
     one = np.zeros((2, size))
     one[:, rows] = np.where(runs.discrete[rows], _one_more(elements[rows], reference, unit), 0.0)
     result.resolution[:] = np.fmax(result.resolution, _read_otherwise(runs, result, rows, one))
+    _shown_by_casts(result, runs)
     _measured(result, runs, comparisons)
     least = np.fmax(_CLEARLY * result.resolution, one)
     result.differs[:] = (result.moved[:_MEAN] > 0).any(axis=0)
     result.differs[:] |= (result.moved[_MEAN:] > least).any(axis=0)
     result.differs[result.exact > 0] = True
+    # What sums of whole numbers differ by that are the same is their recorder's.
+    same = runs.discrete & ~result.differs & (result.size > 0)
+    # What one side reads, and is about the same, has been written to in the meantime.
+    hollow = runs.meaningless_on_both | (runs.meaningless & ~(result.size < _UNRELATED))
+    _read_nothing(result, (hollow & (runs.other >= 0)) | same)
     return result
+
+
+def _shown_by_casts(result: Observations, runs: Runs) -> None:
+    """Read truth values, of which nobody sums, where they are cast to numbers."""
+    table, calls = runs.npu.table, runs.npu.calls
+    casts = calls.are(lambda one: one.kind is Kind.CAST) & calls.is_forward_call
+    first = {
+        section: np.flatnonzero(
+            casts[table.node] & (table.section == section) & (table.position == 0) & table.is_tensor
+        )
+        for section in (Section.INPUT, Section.OUTPUT)
+    }
+    _, given, put_out = np.intersect1d(
+        table.node[first[Section.INPUT]], table.node[first[Section.OUTPUT]], return_indices=True
+    )
+    given, put_out = first[Section.INPUT][given], first[Section.OUTPUT][put_out]
+    silent = runs.discrete[given] & np.isnan(result.moved[_MEAN:, given]).all(axis=0)
+    for rows in (given, runs.maker[given]):
+        told = silent & (rows >= 0) & (runs.other[rows] >= 0)
+        result.moved[_MEAN:, rows[told]] = result.moved[_MEAN:, put_out[told]]
+        result.size[rows[told]] = np.fmax.reduce(result.moved[:, rows[told]], axis=0)
+
+
+def _read_nothing(result: Observations, rows: Bool) -> None:
+    """Take rows, such as memory that was not written to or is not read, for equal."""
+    result.size[rows], result.shown[rows], result.moved[:, rows] = 0.0, 0.0, 0.0
+    result.exact[rows] = np.nan
+    result.differs[rows] = result.is_factor[rows] = False
 
 
 def _is_something(runs: Runs, rows: Int, debug: Float, reference: Float) -> Bool:
     """Where the reference has zeros alone, and this run what is no remainder of rounding."""
-    forward = ~runs.backward[runs.npu.table.node[rows]] & ~runs.discrete[rows]
     usual = debug[_NORM] / np.sqrt(np.fmax(runs.npu.table.numel[rows], 1.0))
-    some = forward & np.isfinite(usual) & (usual > 0)
-    if not some.any():
-        return np.asarray(some)
-    return np.asarray(some & (reference[_NORM] == 0) & (usual > _REMAINS * np.median(usual[some])))
+    some = ~runs.discrete[rows] & np.isfinite(usual) & (usual > 0)
+    back = runs.backward[runs.npu.table.node[rows]]
+    least = np.fmax(_REMAINS, _REMAINING_UNITS * runs.coarse[rows])
+    result = np.zeros(len(rows), dtype=bool)
+    for here in (some & ~back, some & back):
+        if here.any():
+            result |= here & (usual > least * np.median(usual[here]))
+    return np.asarray(result & (reference[_NORM] == 0))
 
 
 def _one_more(elements: Float, reference: Float, unit: Float) -> Float:
@@ -250,6 +300,11 @@ def _measured(result: Observations, runs: Runs, comparisons: Comparisons) -> Non
     if comparisons.md5_equal is not None:
         equal = pairs.npu[comparisons.md5_equal == 1]
         result.size[equal], result.moved[:, equal], result.exact[equal] = 0.0, 0.0, 0.0
+        other = pairs.npu[comparisons.md5_equal == 0]
+        other = other[runs.other[other] >= 0]
+        elsewhere = (result.moved[:, other] == 0).all(axis=0) & _are_few(runs, comparisons)
+        other = other[runs.by_sum[other] | elsewhere]
+        result.size[other] = result.exact[other] = 1.0  # nobody knows by how much
     # Beside mask values all else is next to nothing.
     sides = runs.npu.table.statistics[:, pairs.npu], runs.bench.table.statistics[:, pairs.bench]
     visible = ~(masked_rows(sides[0]) | masked_rows(sides[1]))
@@ -257,14 +312,30 @@ def _measured(result: Observations, runs: Runs, comparisons: Comparisons) -> Non
     if sketched is not None:
         told = sketched.known & np.isfinite(sketched.value) & visible
         relative = np.minimum(sketched.value, WORST)
-        result.size[pairs.npu[told]] = result.exact[pairs.npu[told]] = relative[told]
+        for column in (result.size, result.exact, result.shown):
+            column[pairs.npu[told]] = relative[told]
     distance = comparisons.metrics.get("euclidean_distance")
     if distance is not None:
         norm = runs.bench.table.statistics[_NORM][pairs.bench]
         with np.errstate(all="ignore"):
             relative = np.where(distance.value == 0, 0.0, distance.value / norm)
         told = distance.known & np.isfinite(relative) & visible
-        result.size[pairs.npu[told]] = result.exact[pairs.npu[told]] = relative[told]
+        for column in (result.size, result.exact, result.shown):
+            column[pairs.npu[told]] = relative[told]
+
+
+_FEW_BITS = 0.5  # of what comes from outside; more differs where other devices have computed it
+
+
+def _are_few(runs: Runs, comparisons: Comparisons) -> bool:
+    """Whether most of what comes from outside is equal to the last bit.
+
+    Other bits in the same numbers are then elements at other places, and no rounding.
+    """
+    assert comparisons.md5_equal is not None
+    rows = comparisons.pairs.npu
+    outside = (comparisons.md5_equal >= 0) & (runs.maker[rows] < 0) & _is_given(runs, rows)
+    return bool(outside.any() and (comparisons.md5_equal[outside] == 0).mean() < _FEW_BITS)
 
 
 def surprise(seen: Observations, rows: Int, expected: Float, carried: Float | float = 0.0) -> Float:
@@ -274,7 +345,11 @@ def surprise(seen: Observations, rows: Int, expected: Float, carried: Float | fl
     """
     e = np.fmax(expected, 1e-12)
     coarse = np.fmax(seen.resolution[rows], carried)
-    spread = e * (_COMMON + 1 / np.sqrt(seen.elements[rows])) + coarse
+    with np.errstate(all="ignore"):
+        varies = np.sqrt(np.fmax(0.0, 1 - (seen.mean[rows] / seen.rms[rows]) ** 2))
+    # Elements that are all alike are rounded alike.
+    common = np.where(varies < _HARDLY, 1.0, COMMON)
+    spread = e * (common + 1 / np.sqrt(seen.elements[rows])) + coarse
     bars = np.stack([e + _SUMMED, e + _SUMMED, spread, spread + np.minimum(1.0, e * e) / 2])
     with np.errstate(invalid="ignore"):
         times = np.sort(np.nan_to_num(seen.moved[:, rows] / bars, nan=0.0), axis=0)

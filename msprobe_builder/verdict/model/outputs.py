@@ -14,7 +14,7 @@ from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.graph.part import inputs_of
 from msprobe_builder.operators.questions import casts
 from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.model.arrangement import arranged_by
+from msprobe_builder.verdict.model.arrangement import arranged_by, blindly_before, joined_alike
 from msprobe_builder.verdict.model.clue import CHOSE, MANY, Clue, Evidence
 from msprobe_builder.verdict.model.noise import spread_of
 from msprobe_builder.verdict.model.observations import WORST, Observations, surprise
@@ -26,13 +26,16 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
 _CHOSE_OF_UNKNOWN = 5.0
-_CAST = 40.0  # one side alone computes in another type
+_CAST = 20.0  # one side alone computes in another type
 _ARGUMENT = 9.0  # an argument that differs, whether or not it shows
 _ARGUMENT_SHOWS = 2.0
+_SHOWN = 2.0  # times what is expected, from which on an argument shows
 _SLIGHT = 1e-3  # what the norm of something may be off by that may point anywhere
 _GROSS = 0.02  # less than elements of other places are off by
 _IDLE_CALLS, _ALIKE_CALLS = 4, 64  # behind one another
 _DOUBTFUL = 25.0  # of a call of which nobody can compare what it is given
+_ALIKE = 1e-5  # of their size, what elements differ by that are one number
+_SEVERAL, _MOST_STEP = 16, 0.5  # elements, and the share of them that steps as far as the worst
 _PARTLY_KNOWN = 0.4  # of a score, where not all that went in is known
 
 
@@ -64,6 +67,8 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
     is_certain = expected.is_whole[rows] & (node <= before)
     chose = np.where(is_certain, CHOSE, _CHOSE_OF_UNKNOWN)
     score[discrete] = np.where(seen.differs[rows] & agrees[rows], chose, 0.0)[discrete]
+    stepped = evidence.does.breaks[node] & ~discrete & is_known
+    score[stepped & _stepped_at_once(evidence, rows)] = CHOSE
     odd = _cast_alone(runs)[rows]
     named = np.isin(node, list(evidence.arguments))
     for place in np.flatnonzero((score > 1) | odd | named).tolist():
@@ -164,8 +169,52 @@ def looked_behind(evidence: Evidence, clue: Clue) -> Clue:
     if unmatched is not None:
         cause = Cause.MISSING if unmatched[0] else Cause.EXTRA
         return replace(clue, side=unmatched[0], node=unmatched[1], cause=cause)
+    if evidence.is_merged:
+        return clue  # ranks, and what has none, arrange in ways of their own: none is more likely
     by = arranged_by(runs, clue.node, evidence.arguments, is_gross=clue.error > _GROSS)
-    return clue if by is None else replace(clue, side=by[0], node=by[1], cause=Cause.ORDER)
+    if by is not None:
+        return replace(clue, side=by[0], node=by[1], cause=Cause.ORDER)
+    given = inputs_of(runs.npu.table, clue.node)
+    if runs.backward[clue.node] or not np.isnan(evidence.seen.exact[given]).any():
+        return clue
+    joined = joined_alike(runs, clue.node) if clue.error > _GROSS else None
+    return clue if joined is None else replace(clue, node=joined, cause=Cause.ORDER, rival="places")
+
+
+def shown_behind(evidence: Evidence, found: list[Clue]) -> list[Clue]:
+    """The same, of arguments whether what is made with them shows them, or what is given back.
+
+    Or another call to which the same was given.
+    """
+    runs, table = evidence.runs, evidence.runs.npu.table
+    shown = {
+        node
+        for one in found
+        if one.cause is Cause.OUTPUT and one.score > CHOSE and one.row >= 0
+        for node in blindly_before(runs, int(table.node[one.row]))
+    }
+    off = np.zeros((2, len(runs.npu.tree)), dtype=bool)
+    for place, section in enumerate((Section.INPUT, Section.OUTPUT)):
+        off[place, table.node[evidence.off & runs.rows(section)]] = True
+    gives_back = off[1] & ~off[0] & runs.backward
+    shown |= set(runs.npu.calls.twin[gives_back].tolist())
+    kind, given = operations(runs.npu.calls), evidence.arguments
+    alike = {
+        (int(kind[one.node]), *((each.npu, each.bench) for each in given[one.node]))
+        for one in found
+        if one.cause is Cause.ARGUMENT and one.node in given and one.error > _SHOWN * one.expected
+    }
+    shown |= {
+        node
+        for node, several in given.items()
+        if (int(kind[node]), *((one.npu, one.bench) for one in several)) in alike
+    }
+    return [
+        replace(one, shows_behind=True)
+        if one.cause is Cause.ARGUMENT and one.side == 0 and one.node in shown
+        else one
+        for one in found
+    ]
 
 
 def first_alone(runs: Runs, clue: Clue, kind: Int) -> Clue:
@@ -288,15 +337,37 @@ def _same_shapes(runs: Runs, node: int) -> bool:
 
 
 def _given_agrees(evidence: Evidence) -> Bool:
-    """By row whether nothing that went in is off by so much that rounding chooses otherwise."""
-    runs, latent = evidence.runs, evidence.expected.latent
+    """By row whether nothing that went in is off by so much that rounding chooses otherwise.
+
+    Elements that are all alike are chosen all otherwise, or none is.
+    """
+    runs, seen, latent = evidence.runs, evidence.seen, evidence.expected.latent
     table = runs.npu.table
     rows = np.flatnonzero(runs.rows(Section.INPUT, Section.PARAMETERS) & (latent > 0))
     worst = np.zeros(len(runs.npu.tree))
     np.maximum.at(worst, table.node[rows], latent[rows])
     worst = worst[table.node]
-    tells = (worst * evidence.seen.elements <= A_FLIP) & (evidence.seen.size >= MANY)
-    return np.asarray((worst == 0) | tells)
+    tells = (worst * seen.elements <= A_FLIP) & (seen.size >= MANY)
+    apart = table.statistics[0, rows] - table.statistics[1, rows]
+    alike = np.zeros(len(runs.npu.tree), dtype=bool)
+    alike[table.node[rows[apart <= _ALIKE * seen.peak[rows]]]] = True
+    return np.asarray((worst == 0) | (tells & ~alike[table.node]))
+
+
+def _stepped_at_once(evidence: Evidence, rows: Int) -> Bool:
+    """Rows in which most elements are a step off, of calls whose inputs agree to the last digit.
+
+    Rounding that no number shows moves elements to either side of a step.
+    """
+    runs, seen = evidence.runs, evidence.seen
+    table, other = runs.npu.table, runs.other[rows]
+    given = runs.rows(Section.INPUT)
+    differs = np.zeros(len(runs.npu.tree), dtype=bool)
+    equal = (seen.moved == 0).all(axis=0) & (seen.elements >= _SEVERAL)
+    differs[table.node[given & ~equal]] = True
+    apart = np.abs(table.statistics[:3, rows] - runs.bench.table.statistics[:3, other])
+    share = apart[2] / np.fmax(apart[0], apart[1])
+    return np.asarray(~differs[table.node[rows]] & (share >= _MOST_STEP))
 
 
 def _cast_alone(runs: Runs) -> Bool:

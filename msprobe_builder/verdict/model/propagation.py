@@ -7,14 +7,14 @@ all calls at once settle it, whatever their order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.model.conduct import MOVES, PRODUCTS, REACH, SUMS, Conduct
-from msprobe_builder.verdict.model.observations import WORST, Observations
+from msprobe_builder.verdict.model.observations import COMMON, WORST, Observations
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -31,6 +31,7 @@ A_FLIP = 0.01  # expected number of elements behind a kink from which on one may
 _CHOSEN = 0.3  # what a row in ten that was chosen otherwise makes a tensor differ by
 _LITTLE_OF_IT = 10.0  # times less than a tensor is off by may show in its numbers
 _CLIP = 10.0  # the largest amplification by cancellation that is believed
+_CANCELS = 100.0  # the same of what products put out
 _STEEPEST = 1e4
 _ALL_ONE_WAY = 3.0  # errors of factors are those of all that is multiplied behind them
 _OF_MODULES = 4.0  # a module whose class tells no operator makes many calls
@@ -104,6 +105,7 @@ class _Rows:
     judged: Bool  # nodes
     unseen: Float  # by row, the share of an expected error that readings cannot deny
     steep: Float  # by row, how many times smaller than the others its smallest element is
+    least: Float  # by row, what its smallest element is off by, as a fraction of that element
     cancelled: Float  # by row of a product, the length of its terms over its own
 
     @staticmethod
@@ -123,6 +125,7 @@ class _Rows:
             judged,
             _UNSEEN[np.where(np.isnan(seen.exact), (~np.isnan(seen.moved)).sum(axis=0), 4)],
             _steepness(seen),
+            _of_smallest(runs),
             cancelled,
         )
 
@@ -209,9 +212,11 @@ def _put_out(
         # What jumps does so at zero, where many elements may stand; what chooses seldom is so near.
         jumps = does.breaks[node] & ~runs.discrete[out] & (relative[node] > 0)
         at_least(chooses | jumps, np.fmax(np.sqrt(relative[node]), one))
+        at_least(jumps & (seen.norm[out] == 0), np.full(len(out), WORST))  # from the edge of a step
         at_least(does.turns[node] & (relative[node] > 0), np.ones(len(out)))
-        steep = largest(rows.steep[inputs], at)
-        at_least(forward & (does.steep[node] > 1), relative[node] * np.fmax(steep[node], 1.0))
+        steep, least = largest(rows.steep[inputs], at), largest(rows.least[inputs], at)
+        stretched = np.fmax(relative[node] * np.fmax(steep[node], 1.0), least[node])
+        at_least(forward & (does.steep[node] > 1), stretched)
     of_many = runs.npu.calls.is_module & ~does.is_known
     amount[(of_many | does.composite)[node]] *= _OF_MODULES
     result = np.hypot(does.gain[node] * amount, own)
@@ -232,6 +237,22 @@ def _steepness(seen: Observations) -> Float:
     return np.asarray(np.clip(np.nan_to_num(told, nan=1.0), 1.0, _STEEPEST))
 
 
+def _of_smallest(runs: Runs) -> Float:
+    """By row how far off its smallest element is by itself; 0 of tensors of both signs."""
+    table, other = runs.npu.table, runs.other
+    result = np.zeros(len(table))
+    rows = np.flatnonzero((other >= 0) & table.is_tensor)
+    debug, reference = (
+        one[:2] for one in (table.statistics[:, rows], runs.bench.table.statistics[:, other[rows]])
+    )
+    with np.errstate(all="ignore"):
+        smallest = np.abs(reference).min(axis=0)
+        apart = np.abs(np.abs(debug).min(axis=0) - smallest) / smallest
+    one_sign = (debug[0] * debug[1] > 0) & (reference[0] * reference[1] > 0)
+    result[rows] = np.where(one_sign, np.nan_to_num(apart, posinf=0.0), 0.0)
+    return result
+
+
 def _cancelling(seen: Observations, inputs: Int, node: Int, size: int) -> Float:
     """By row the length of a product of operands without a common direction over its own."""
     factors = np.zeros(size)
@@ -248,7 +269,7 @@ def _cancelling(seen: Observations, inputs: Int, node: Int, size: int) -> Float:
     inner = (elements[node] - np.log(seen.elements)) / 4  # √√(nₐ·n_b/n): of ‖a‖‖b‖/√k
     with np.errstate(all="ignore"):
         ratio = np.exp(factors[node] - inner - np.log(seen.norm))
-    return np.where(pairs[node], np.clip(np.nan_to_num(ratio, nan=1.0), 1.0, _CLIP), 1.0)
+    return np.where(pairs[node], np.clip(np.nan_to_num(ratio, nan=1.0), 1.0, _CANCELS), 1.0)
 
 
 _PLACES = 8  # of the inputs of a product
@@ -312,10 +333,11 @@ def _of_gradients(
     np.maximum.at(error_in, table.node[given], np.nan_to_num(latent[given]))
     with np.errstate(all="ignore"):
         longer = length[node] / seen.norm[out]
+        one_way = np.sqrt(1 + COMMON**2 * most[node] / seen.elements[out])
     reduced = runs.backward[node] & (seen.elements[out] < most[node]) & np.isfinite(longer)
-    result[reduced] = np.fmax(result, np.minimum(WORST, np.fmax(error_in[node], own) * longer))[
-        reduced
-    ]
+    result[reduced] = np.fmax(
+        result, np.minimum(WORST, np.fmax(error_in[node], own) * longer * one_way)
+    )[reduced]
     # A softmax takes the mean off, by what it weighs: y(g - sum(gy)), of which little may be left.
     size_of = np.zeros(size)
     put_out = rows.outputs[~runs.discrete[rows.outputs]]
@@ -324,6 +346,11 @@ def _of_gradients(
     with np.errstate(all="ignore"):
         left = np.fmax(error_in[node], own) * longer * np.minimum(size_of[twin[node]], 1.0)
     result[weighs] = np.fmax(result, np.minimum(WORST, np.nan_to_num(left)))[weighs]
+    # What is less than rounding of what many calls made it of is nothing but that.
+    with np.errstate(all="ignore"):
+        usual = np.nan_to_num(length / np.sqrt(most))[node]
+        vanishes = back & does.composite[node] & (own * usual > seen.rms[out])
+    result[vanishes] = WORST
     power = does.steep[node]
     steepness = np.where(
         power > 1,
@@ -331,3 +358,16 @@ def _of_gradients(
         np.minimum(steep[twin[node]], 3.0),
     )
     result[back & (does.kind[node] <= SUMS)] *= steepness[back & (does.kind[node] <= SUMS)]
+
+
+_DRAWS = 3.0  # times: two draws of one error differ
+
+
+def beside_noise(runs: Runs, expected: Expected, noise: Float) -> Expected:
+    """The same, at least what a second run of the reference differs by, by row of its table."""
+    rows = np.flatnonzero(runs.other >= 0)
+    told, latent = expected.told.copy(), expected.latent.copy()
+    own = noise[runs.other[rows]]
+    told[rows] = np.where(np.isnan(told[rows]), np.nan, np.fmax(told[rows], _DRAWS * own))
+    latent[rows] = np.fmax(latent[rows], own)
+    return replace(expected, told=told, latent=latent)

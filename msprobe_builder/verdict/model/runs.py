@@ -13,6 +13,7 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import count_gradients_otherwise
 from msprobe_builder.graph.floating import SINGLE, discrete_types, epsilons
+from msprobe_builder.graph.memory import meaningless
 from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.producers import producers
 from msprobe_builder.metrics.result import PairResult
@@ -21,13 +22,14 @@ from msprobe_builder.verdict.differences.mispaired import (
     other_places,
     swapped_operands,
 )
-from msprobe_builder.verdict.differences.operators import has_other_precision
+from msprobe_builder.verdict.differences.precision import has_other_precision
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
 
+_ALL = 0b1111  # statistics
 _DEEPEST = 64  # modules inside one another
 
 
@@ -57,6 +59,10 @@ class Runs:
     fine: Float
     open: Bool
     is_mixed: bool  # the runs compute in other types
+    by_sum: Bool  # of which a checksum alone tells
+    # Memory that nobody has written to, or that nobody reads: on a side at least, and on both.
+    meaningless: Bool
+    meaningless_on_both: Bool
 
     @cached_property
     def other_operator(self) -> Bool:
@@ -87,7 +93,8 @@ def runs_of(result: PairResult) -> Runs:
         # What calls are given that others are one and the same with goes by its makers.
         new = (other[pairs.npu] < 0) & (npu.table.section[pairs.npu] == Section.OUTPUT)
         other[pairs.npu[new]] = pairs.bench[new]
-    other[~_comparable(npu, bench, result.matching.npu, other)] = -1
+    merged = any(graph.provenance for graph in (result.npu, result.bench))
+    other[~_comparable(npu, bench, result.matching.npu, other, merged=merged)] = -1
     _exchange_operands(npu, bench, other)
     bench_row = np.full(len(bench.table), -1, dtype=np.int64)
     rows = np.flatnonzero(other >= 0)
@@ -96,12 +103,16 @@ def runs_of(result: PairResult) -> Runs:
     coarse, fine = debug.copy(), debug.copy()
     coarse[rows] = np.maximum(debug[rows], reference[other[rows]])
     fine[rows] = np.minimum(debug[rows], reference[other[rows]])
-    discrete = discrete_types(result.texts)[npu.table.dtype_id]
+    by_sum = _told_by_checksums(result)
+    # Of what a checksum tells, too, something else is all that can be seen.
+    discrete = discrete_types(result.texts)[npu.table.dtype_id] | by_sum
     mixed = has_other_precision(npu, bench.table, result.comparisons)
     maker, bench_maker = (
         np.asarray(producers(one.tree, one.calls, one.table), dtype=np.int64)
         for one in (npu, bench)
     )
+    hollow, unread = meaningless(npu, maker, result.texts), np.zeros(len(npu.table), dtype=bool)
+    unread[rows] = meaningless(bench, bench_maker, result.texts)[other[rows]]
     if mixed:
         other[_summed_over_uses(npu, maker)] = -1
     return Runs(
@@ -121,6 +132,9 @@ def runs_of(result: PairResult) -> Runs:
         np.maximum(fine, SINGLE),
         _open_modules(npu),
         mixed,
+        by_sum,
+        hollow | unread,
+        hollow & unread,
     )
 
 
@@ -149,13 +163,28 @@ def _summed_over_uses(part: Part, maker: Int) -> Int:
     return np.flatnonzero(np.isin(given, asked) & (table.section == Section.OUTPUT))
 
 
-def _comparable(npu: Part, bench: Part, partner: Int, other: Int) -> Bool:
+def _told_by_checksums(result: PairResult) -> Bool:
+    """Rows of which nothing but checksums was compared."""
+    assert result.bench is not None
+    assert result.comparisons is not None
+    pairs, equal = result.comparisons.pairs, result.comparisons.md5_equal
+    told = np.zeros(len(result.npu.table), dtype=bool)
+    if equal is not None:
+        sides = (result.npu.table, pairs.npu), (result.bench.table, pairs.bench)
+        bare = [(table.missing[rows] & _ALL) == _ALL for table, rows in sides]
+        told[pairs.npu[(equal >= 0) & (bare[0] | bare[1])]] = True
+    return told
+
+
+def _comparable(npu: Part, bench: Part, partner: Int, other: Int, *, merged: bool) -> Bool:
     """Rows that can be compared: of one size, in one place, and counted alike by both recorders."""
     result = (other >= 0) & ~inside_cells(npu)
     result &= ~other_places(npu, bench, partner, result)
     rows = np.flatnonzero(result)
     result[rows] = npu.table.numel[rows] == bench.table.numel[other[rows]]
-    if count_gradients_otherwise(npu.calls, bench.calls):
+    # Gradients of parameters add up over the passes of a step.
+    adds_up_otherwise = not merged and npu.tree.micro_steps != bench.tree.micro_steps
+    if adds_up_otherwise or count_gradients_otherwise(npu.calls, bench.calls):
         result &= npu.table.section != Section.PARAMETERS_GRAD
     return result
 
@@ -192,3 +221,12 @@ def _through_modules(part: Part, maker: Int) -> Int:
             break
         result[further] = result[result[further]]
     return np.asarray(result[:-1])
+
+
+def only_runs_forward(part: Part) -> bool:
+    """Whether a side is inference: nothing it puts out needs a gradient, and nothing runs back."""
+    calls, table = part.calls, part.table
+    puts_out = table.is_tensor & (table.section == Section.OUTPUT)
+    is_forward = calls.direction[table.node] == Direction.FORWARD
+    needs = (puts_out & is_forward & (table.requires_grad == 1)).any()
+    return not bool(needs or (calls.direction == Direction.BACKWARD).any())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from msprobe_builder.dump.names import Direction
@@ -9,27 +11,53 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.words import THE_REFERENCE, THIS_RUN
 from msprobe_builder.operators import questions
+from msprobe_builder.verdict.differences.arguments import Argument
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import Clue, Evidence
+from msprobe_builder.verdict.model.passes import loss_divided
 from msprobe_builder.verdict.ruling.same_data import micro_step_of_same, told_of_group
 from msprobe_builder.verdict.ruling.wording import differing, shortened, size_of
 
 _SHOWN_ARGUMENTS = 3
+_RIVALS = {
+    "passes": fact("rival.passes"),
+    "unknown": fact("rival.unknown"),
+    "unseen": fact("rival.unseen"),
+    "sum_of_uses": fact("rival.sum_of_uses"),
+    "places": fact("rival.places"),
+    "step": fact("rival.step"),
+    "merged": fact("rival.merged"),
+    "left_out": fact("rival.left_out"),
+    "kernels": fact("rival.kernels"),
+}
 
 
 def evidence_of(evidence: Evidence, clue: Clue) -> list[Fact]:
     """Everything that is known about one clue."""
     arguments = evidence.arguments.get(clue.node, []) if clue.side == 0 else []
     speak = clue.cause is Cause.ARGUMENT and clue.row < 0 and bool(arguments)  # for themselves
-    told = [] if speak else _story(evidence, clue)
-    told += _told_of_group(evidence, clue)
+    told = [] if speak or clue.cause is Cause.PART else _story(evidence, clue)
+    told += [*clue.told, *_told_of_group(evidence, clue)]
+    told += told_of_arguments(arguments)
+    if passes := loss_divided(evidence, clue):
+        told.append(fact("micro_steps", own=passes[0], theirs=passes[1]))
+    if clue.meets_again:
+        told.append(fact("meets_again"))
+    elif clue.rival:
+        told.append(_RIVALS[clue.rival])
+    if clue.row >= 0 and evidence.runs.by_sum[clue.row] and clue.error > 0:
+        told.append(fact("size.of_checksums"))
+    elif clue.error > 0 and clue.expected > 0 and clue.cause is not Cause.RANK:
+        told.append(size_of(clue.error, clue.expected))
+    return told
+
+
+def told_of_arguments(arguments: Sequence[Argument]) -> list[Fact]:
+    """The first arguments that differ, as they are on both sides."""
+    told = []
     for one in arguments[:_SHOWN_ARGUMENTS]:
         debug, reference = shortened(one.npu, one.bench)
         told.append(fact("argument", name=one.name, own=debug, theirs=reference))
-    if clue.meets_again:
-        told.append(fact("meets_again"))
-    if clue.error > 0 and clue.expected > 0:
-        told.append(size_of(clue.error, clue.expected))
     return told
 
 
@@ -40,6 +68,7 @@ def _story(evidence: Evidence, clue: Clue) -> list[Fact]:
     name = runs.texts.values[table.name_id[row]] if row >= 0 else ""
     node = runs.npu.tree.names[table.node[row]] if row >= 0 else ""
     how = _difference(evidence, row)
+    is_weight = row >= 0 and table.section[row] == Section.PARAMETERS
     is_back = clue.side == 0 and runs.npu.calls.direction[clue.node] == Direction.BACKWARD
     if cause in (Cause.MISSING, Cause.EXTRA) and row < 0:
         return [_told_of_lacking(evidence, clue)]
@@ -47,9 +76,11 @@ def _story(evidence: Evidence, clue: Clue) -> list[Fact]:
         return [fact("call_missing.behind", name=name, node=node, how=how)]
     if cause is Cause.EXTRA:
         return [fact("call_extra.behind", name=name, node=node, how=how)]
+    if cause is Cause.NUMBER:
+        return [_told_of_number(evidence, clue, name)]
     if cause is Cause.ORDER:
         return [fact("order.of_output", name=name, node=node, how=how)]
-    if cause is Cause.GRADIENT and row >= 0 and table.section[row] == Section.PARAMETERS:
+    if cause is Cause.GRADIENT and is_weight:
         return [fact("gradient.frozen", name=name)]
     if cause is Cause.GRADIENT and row >= 0 and not is_back:
         return [fact("gradient.cut_off", name=name)]
@@ -58,16 +89,30 @@ def _story(evidence: Evidence, clue: Clue) -> list[Fact]:
     if cause is Cause.ARGUMENT and row < 0:
         return [fact("argument.tensor_lacking")]
     simple = {
+        Cause.RANK: fact("ranks_unlike"),
         Cause.RANDOM: fact("drawn_otherwise", name=name),
         Cause.WIRING: fact("wiring", name=name, how=how),
         Cause.WEIGHT: fact("weight", name=name, how=how),
+        Cause.WEIGHTS: fact("weights", name=name, how=how),
         Cause.BETWEEN: fact("between", name=name, node=node, how=how),
     }
     if cause in simple:
         return [simple[cause]]
+    if cause is Cause.UNRECORDED:
+        return [_told_of_unrecorded(evidence, clue, name, how)]
     if cause is Cause.EXTERNAL:
         return [_told_of_external(evidence, clue, name, how)]
     return [_told_of_output(evidence, clue, name, how)]
+
+
+def _told_of_number(evidence: Evidence, clue: Clue, name: str) -> Fact:
+    """Of a number that a rank makes of what it has."""
+    runs = evidence.runs
+    if runs.npu.table.section[clue.row] == Section.INPUT:
+        return fact("number.norm_of_none", name=name)
+    if runs.npu.calls.are(questions.one_of("all_reduce"))[clue.node]:
+        return fact("number.no_sum", name=name)
+    return fact("number.not_of_gradients", name=name)
 
 
 def _told_of_lacking(evidence: Evidence, clue: Clue) -> Fact:
@@ -82,6 +127,27 @@ def _told_of_lacking(evidence: Evidence, clue: Clue) -> Fact:
     if np.any(part.table.node[maker[maker >= 0]] == clue.node):
         return fact("call_lacking.without_effect", side=side)
     return fact("call_lacking.unseen", side=side)
+
+
+def _told_of_unrecorded(evidence: Evidence, clue: Clue, name: str, how: Fact) -> Fact:
+    """Of what calls have made that a filter left out, or that stand outside of all modules."""
+    if evidence.runs.npu.table.section[clue.row] == Section.PARAMETERS_GRAD:
+        return fact("unrecorded.backward_calls", name=name, how=how)
+    if evidence.left_out.calls:
+        return fact("unrecorded.calls", name=name, how=how)
+    tree, calls = evidence.runs.npu.tree, evidence.runs.npu.calls
+    before = calls.is_module & (tree.parent == tree.parent[clue.node])
+    before[clue.node :] = False
+    way, node = calls.direction[clue.node], tree.names[clue.node]
+    same = np.flatnonzero(before & (calls.direction == way))
+    if len(same):
+        last = tree.names[int(same[-1])]
+        return fact("unrecorded.behind", last=last, name=name, node=node, how=how)
+    ahead = np.flatnonzero(before)
+    if way == Direction.BACKWARD and len(ahead):
+        last = tree.names[int(ahead[-1])]
+        return fact("unrecorded.loss", last=last, name=name, node=node, how=how)
+    return fact("unrecorded.calls", name=name, how=how)
 
 
 def _told_of_external(evidence: Evidence, clue: Clue, name: str, how: Fact) -> Fact:
@@ -111,17 +177,21 @@ def _told_of_output(evidence: Evidence, clue: Clue, name: str, how: Fact) -> Fac
     given = np.arange(*np.searchsorted(table.node, [clue.node, clue.node + 1]).tolist())
     given = given[table.is_tensor[given] & (table.section[given] == Section.INPUT)]
     there = evidence.paired[given]
-    unknown = given[(there >= 0) & np.isnan(evidence.seen.size[given]) & ~runs.discrete[given]]
-    sizes = table.numel[unknown], runs.bench.table.numel[evidence.paired[unknown]]
+    nobody_knows = np.isnan(evidence.expected.latent[given]) & ~runs.discrete[given]
+    unknown, paired = given[(there >= 0) & nobody_knows], given[there >= 0]
+    sizes = table.numel[paired], runs.bench.table.numel[evidence.paired[paired]]
     is_other = (sizes[0] != sizes[1]) & ~np.isnan(sizes[0]) & ~np.isnan(sizes[1])
     if is_other.any():
         first = int(np.argmax(is_other))
         both = {"own": int(sizes[0][first]), "theirs": int(sizes[1][first])}
-        text = runs.texts.values[table.name_id[unknown[first]]]
+        text = runs.texts.values[table.name_id[paired[first]]]
         return fact("input_resized", input=text, name=name, how=how, **both)
+    if evidence.left_out.inputs:
+        return fact("unrecorded.given", name=name, how=how)
     if len(unknown):
         inputs = [runs.texts.values[table.name_id[one]] for one in unknown[:_SHOWN_ARGUMENTS]]
-        return fact("inputs_unknown.one_side", inputs=inputs, name=name, how=how)
+        code = "inputs_unknown.merged" if evidence.is_merged else "inputs_unknown.one_side"
+        return fact(code, inputs=inputs, name=name, how=how)
     return fact("inputs_agree", name=name, how=how)
 
 
@@ -141,6 +211,8 @@ def _difference(evidence: Evidence, row: int) -> Fact:
     """How a tensor differs from the reference, and where."""
     runs, seen = evidence.runs, evidence.seen
     other = int(runs.other[row]) if row >= 0 else -1
+    if other >= 0 and runs.by_sum[row]:
+        return fact("differs.checksum")
     relative = float(np.nan_to_num(seen.exact[row])) if row >= 0 else 0.0
     table, reference = runs.npu.table, runs.bench.table
     return differing(table, reference, row, other, relative, evidence.where.get(row, ()))

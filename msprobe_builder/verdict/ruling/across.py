@@ -85,6 +85,10 @@ def _ask_other_ranks(all_ranks: AllRanks) -> None:
         for begins in (wrong, *([] if one.is_shared else [alone])) if one.strength else ():
             begun = begins.get((one.step, one.rank), one.seq)
             begins[one.step, one.rank] = min(begun, one.seq)
+    certain = {
+        place: min(one.seq for one in several)
+        for place, several in _by_place(all_ranks.accused).items()
+    }
     for one in all_ranks.accused:
         if not one.can_be_judged_again:
             continue
@@ -102,6 +106,11 @@ def _ask_other_ranks(all_ranks: AllRanks) -> None:
             or (
                 (one.talks and other.is_same)
                 and alone.get((one.step, other.rank), one.seq) < one.seq
+            )
+            # Or is accused there as well, behind what is certain.
+            or (
+                (one.talks and other.role == CallRole.SUSPECT)
+                and certain.get((one.step, other.rank), one.seq) < one.seq
             )
         ] or [
             other.rank
@@ -129,6 +138,23 @@ def _ask_other_ranks(all_ranks: AllRanks) -> None:
             if other.gives > _GIVEN and other.rank != one.rank
         ]:
             one.weaken(fact("given_by_rank", rank=giving[0]))
+        elif one.talks and (
+            unknown := [
+                other.rank
+                for other in all_ranks.namesakes.get(one.suspect_id, ())
+                if other.is_unknown and wrong.get((one.step, other.rank), one.seq) < one.seq
+            ]
+        ):
+            one.weaken(fact("given_by_rank.unknown", rank=unknown[0]))
+
+
+def _by_place(accused: list[Accused]) -> dict[tuple[int, int], list[Accused]]:
+    """By step and rank what is certain of what that has done alone."""
+    result: dict[tuple[int, int], list[Accused]] = {}
+    for one in accused:
+        if one.strength == Strength.STRONG and not one.is_shared:
+            result.setdefault((one.step, one.rank), []).append(one)
+    return result
 
 
 def _gathered_from(all_ranks: AllRanks, one: Accused) -> Accused | None:
@@ -190,7 +216,12 @@ def _look_at_earlier_steps(all_ranks: AllRanks) -> None:
     for one in sorted(all_ranks.accused, key=lambda other: (other.step, other.place)):
         if not one.strength or one.cause not in _WEIGHTS or one.step == all_ranks.begins:
             continue
-        before = [other for other in all_ranks.accused if other.strength and other.step < one.step]
+        before = [
+            other
+            for other in all_ranks.accused
+            # Sums over other numbers of passes are told of by those passes.
+            if other.strength and other.step < one.step and not has_code(other.evidence, _PASSES)
+        ]
         strong = [other.step for other in before if other.strength == Strength.STRONG]
         drawn = [other.step for other in before if other.cause == "random"]
         updates = [other for other in before if other.is_update and other.rank == one.rank]
@@ -233,6 +264,7 @@ def _is_exact(one: Accused, places: list[PlaceRuling]) -> bool:
 
 
 _EXACT = 2.0**-20
+_PASSES = "rival.passes"
 _GIVEN = 2.0**-7  # nothing that rounding of half precision does to a norm
 _WEIGHTS = ("weight", "weights")
 

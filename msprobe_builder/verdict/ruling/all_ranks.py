@@ -108,6 +108,11 @@ class Witness:
         """Whether it hands on what was wrong on that rank before, though it may not be compared."""
         return self.role in _CARRYING or (self.role == CallRole.UNKNOWN and self.inherits)
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nobody could compare what it was given and put out."""
+        return self.role == CallRole.UNKNOWN and self.given is None
+
 
 @dataclass
 class PlaceRuling:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.base.codes import Strength
+from msprobe_builder.base.codes import CallRole, Strength
 from msprobe_builder.dump.names import Direction, Kind, module_path
 from msprobe_builder.facts.fact import Fact, Facts, fact
 from msprobe_builder.facts.words import standing_at
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.ruling.conclusion import NO_NUMBERS, UNDECIDED
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -81,3 +82,28 @@ def edges_of(table: ParameterTable, maker: Int, source: Int) -> Int:
     made, taken = table.node[maker[rows]], table.node[rows]
     both = (source[made] >= 0) & (source[taken] >= 0) & (made != taken)
     return np.stack(np.divmod(np.unique(made[both] * len(source) + taken[both]), len(source)))
+
+
+def without_numbers(result: PairResult) -> Judgement:
+    """What can be said of the structure alone: nothing of who is wrong."""
+    size = len(result.npu.tree)
+    unknown = np.full(size, np.nan)
+    assert result.matching is not None
+    alone = int(np.count_nonzero(result.matching.npu[1:] < 0))
+    said: Facts = (fact("without_partner", nodes=alone),) if alone else ()
+    return Judgement(
+        step=result.step,
+        rank=result.rank,
+        suspects=[],
+        role=np.full(size, int(CallRole.UNKNOWN)),
+        given=unknown,
+        shown=unknown,
+        expected=unknown,
+        suspect=np.full(size, -1),
+        reasons={},
+        edges=np.empty((2, 0), dtype=np.int64),
+        conclusion=UNDECIDED,
+        said=(NO_NUMBERS, *said),
+        compared=0,
+        noise=float("nan"),
+    )

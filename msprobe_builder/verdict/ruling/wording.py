@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 from msprobe_builder.facts.fact import Fact, Facts, fact
 from msprobe_builder.facts.words import STATISTIC, multiple
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.verdict.differences.distance import WORST, mask_values
+from msprobe_builder.verdict.differences.mask_values import mask_values
 
 Float = NDArray[np.float64]
 
 _DIGITS, _ALL_DIGITS = 6, 17
+_WORST = 10.0  # finite here, not there
 _HIDDEN = 4.0  # times: so little of a difference shows in the norm
 
 
@@ -67,7 +68,7 @@ def _of_statistic(number: int, debug: Float, reference: Float) -> Fact:
 
 def size_of(error: float, expected: float) -> Fact:
     """How many times what is expected an error is."""
-    if error >= WORST or expected <= 0:
+    if error >= _WORST or expected <= 0:
         return fact("size.no_rounding")
     return fact("size", times=multiple(error / expected))
 

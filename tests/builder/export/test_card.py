@@ -38,8 +38,8 @@ def test_the_card_of_a_wrong_argument(
     assert code.endswith("* scaling")  # as the file recorded it
     assert what.startswith("What      Argument 1: 0.375 → 0.25.")
     [sure] = [line for line in lines if line.startswith("Sure")]
-    assert sure.startswith("Sure      Strong evidence.")
-    assert "Else Tensor.__mul__.44.forward (strong evidence)." in " ".join(lines)
+    assert sure.startswith("Sure      97 %: Strong evidence.")
+    assert "Else Tensor.__mul__.44.forward (1 %: weak evidence)." in " ".join(lines)
 
 
 def test_every_command_stands_on_a_line_of_its_own_and_runs(

@@ -48,10 +48,12 @@ ACCUSED = {
     "another scale": "Module.layers.1.self_attention → Torch.softmax.1.",
     "layers swapped": "Module.layers.0 → Module.layers.0.input_layernorm.",
     # The split shows it; the product has the weight whose rows are exchanged.
-    "keys and values exchanged": "Module.layers.0.self_attention.linear_qkv → Torch.matmul.0.",
+    "keys and values exchanged": "Module.layers.0.self_attention → Torch.split.0.",
     "rows of words exchanged": "Module.embedding → Functional.embedding.0.",
     "words shifted": "Module.embedding → Functional.embedding.0.",
 }
+# What merging, or statistics, cannot tell: of a buffer, and of rows that stand at other places.
+UNCERTAIN = ("another scale", "keys and values exchanged")
 # Those that say themselves which rank it is.
 NAMED = ("drifted norm", "last norm drifted", "larger shard", "larger head")
 NAMED_TOO = ("dropped reduction", "another epsilon")
@@ -145,8 +147,8 @@ def test_the_verdict_accuses_the_module_of_the_fault(
     [(conclusion, sentence)] = query(
         results[fault], "SELECT conclusion, sentence FROM verdict WHERE rank IS NOT NULL"
     )
-    assert conclusion == "fault"
-    assert sentence.startswith(ACCUSED[fault])
+    assert conclusion == ("undecided" if fault in UNCERTAIN else "fault")
+    assert sentence.removeprefix("Nothing certain; look first at ").startswith(ACCUSED[fault])
 
 
 @pytest.mark.parametrize(

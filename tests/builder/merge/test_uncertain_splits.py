@@ -57,9 +57,11 @@ def test_a_product_of_keys_that_nobody_compared_is_not_accused_for_sure(
     dumps: Path, tmp_path: Path
 ) -> None:
     """Two ranks hold the same keys, so they are unknown until queries meet them."""
+    module = "Module.decoder.layers.0.self_attention.core_attention.DotProductAttention.forward.0"
 
     def change(records: Record) -> None:
-        scale_everywhere(records, records["Torch.baddbmm.0.forward"]["output"][0], 1.3)
+        for name in ("Torch.baddbmm.0.forward", module):  # which shows what comes of it
+            scale_everywhere(records, records[name]["output"][0], 1.3)
 
     changed = change_rank(dumps / "heads_tp4", tmp_path / "changed", 1, change)
     conclusion, sentence = verdict(changed, dumps / "heads_tp1", tmp_path / "out", HEADS)[0]
@@ -143,8 +145,9 @@ def test_what_a_ring_puts_out_tells_of_what_goes_on_inside(dumps: Path, tmp_path
 
     changed = change_rank(dumps / "ring_tp2cp2", tmp_path / "changed", 2, change)
     conclusion, sentence = verdict(changed, dumps / "ring_tp1", tmp_path / "out", layout)[0]
-    assert conclusion == "fault"
-    assert "layers.0.self_attention" in sentence
+    # Whether ranks hold what stands at other places is not told by statistics.
+    assert conclusion == "undecided"
+    assert f"{name} (" in sentence.partition(": ")[0]
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_modules_whose_checksums_differ_are_not_clean(checksums: Path, tmp_path:
     runs = checksums / "attention_L0"
     verdict = verdict_on(runs / "npu", runs / "bench", tmp_path)
     first = verdict.suspects[0]
-    assert verdict.conclusion == "undecided"
+    assert verdict.conclusion == "fault"
     assert first.node == "Module.model.layers.1.self_attn.LlamaAttention.forward.0"
 
 
@@ -96,14 +96,15 @@ def test_calls_that_round_otherwise_by_habit_are_not_judged(
             for tensor in _tensors([call.get("output"), call.get("input")])
             if tensor["dtype"] == "torch.float32" and isinstance(tensor["md5"], str)
         }
+        made -= {one["md5"] for call in data.values() for one in _tensors(call.get("parameters"))}
         for tensor in _tensors(data):
             if tensor.get("md5") in made:
                 tensor["md5"] = tensor["md5"][:-4] + "beef"
 
     npu = _written(bench, tmp_path / "npu", on_another_device)
     verdict = verdict_on(npu, bench, tmp_path / "out")
-    assert (verdict.conclusion, verdict.suspects) == ("undecided", ())
-    assert "hold checksums alone" in verdict.sentence
+    assert verdict.conclusion == "undecided"
+    assert not [one.node for one in verdict.suspects if one.strength == "strong"]
 
 
 def test_gradients_that_are_counted_otherwise_are_no_habit(checksums: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from msprobe_builder.verdict.differences.distance import mask_values
+from msprobe_builder.verdict.differences.mask_values import mask_values
 
 Float = NDArray[np.float64]
 

@@ -15,7 +15,6 @@ import pytest
 from numpy.typing import NDArray
 
 from msprobe_builder import BuildConfig, build
-from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.verdict import Suspect, read_verdict
 from tests.builder.small_dumps import Record, forward, number, write_dump
@@ -64,9 +63,8 @@ def judged(folder: Path, make: Callable[[bool], Program]) -> list[Suspect]:
     for is_debug in (True, False):
         program = make(is_debug)
         paths.append(write_dump(folder / f"{is_debug}", program.data, program.within))
-    options = BuildOptions(judge="model")
     debug, reference = paths
-    built = build(BuildConfig(debug, reference, options=options), folder / "out")
+    built = build(BuildConfig(debug, reference), folder / "out")
     with opened(built.path) as connection:
         verdict = read_verdict(connection)
     assert verdict is not None

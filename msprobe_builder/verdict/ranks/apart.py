@@ -7,7 +7,6 @@ is split as well and its ranks differ there, too, that is how the model is made.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,9 +17,9 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Provenance, told_of_apart
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.metrics.pairing import Pairs
-from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.explanations.own_norms import Wrong
-from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place
+from msprobe_builder.verdict.findings import Cause, Place
+from msprobe_builder.verdict.model.clue import Evidence
+from msprobe_builder.verdict.model.runs import Runs
 
 
 def _holds(tree: Tree, node: int, later: list[int]) -> bool:
@@ -64,26 +63,25 @@ def own_factors(table: ParameterTable, provenance: Provenance | None, node: int)
     return [row for row in range(first, last) if row in provenance.factors]
 
 
-def with_own_factors(flow: Flow, provenance: Provenance | None) -> list[tuple[int, int]]:
+def with_own_factors(evidence: Evidence, provenance: Provenance | None) -> list[tuple[int, int]]:
     """Calls that ranks give another factor, and what of their output is off for that."""
-    table = flow.npu.table
+    table = evidence.runs.npu.table
     if provenance is None or not provenance.factors:
         return []
     nodes = table.node[[*provenance.factors]]
-    off = np.nan_to_num(flow.error) > SUSPICIOUS * flow.floor
-    off &= np.isin(table.node, nodes) & (table.section == Section.OUTPUT)
+    off = evidence.off & np.isin(table.node, nodes) & (table.section == Section.OUTPUT)
     return [(int(table.node[row]), row) for row in np.flatnonzero(off).tolist()]
 
 
 def ranks_off(
-    flow: Flow, provenance: Provenance | None, other: Provenance | None, node: int, texts: Texts
+    runs: Runs, provenance: Provenance | None, other: Provenance | None, node: int, texts: Texts
 ) -> tuple[int, ...]:
     """The ranks that give a call another factor than the reference does, where any gives its.
 
     Where ranks of the reference give their own as well, that it shows one of them tells nothing.
     """
-    table, bench = flow.npu.table, flow.bench.table
-    partner, off = int(flow.partner[node]), set[int]()
+    table, bench = runs.npu.table, runs.bench.table
+    partner, off = int(runs.partner[node]), set[int]()
     of_ranks = {} if other is None else other.factors
     for row in own_factors(table, provenance, node) if partner >= 0 else ():
         assert provenance is not None
@@ -121,10 +119,3 @@ def told_of_ranks(
         for one in provenance.apart.get(row, ())
     ]
     return [*arguments[:_SHOWN], *apart[:_SHOWN]]
-
-
-def told_of_numbers(wrong: Sequence[Wrong]) -> list[Fact]:
-    """Which ranks put out a number that does not follow from what they have."""
-    return [
-        fact("number.of_rank", rank=one.rank, own=one.own, due=one.due) for one in wrong[:_SHOWN]
-    ]

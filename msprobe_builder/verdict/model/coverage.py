@@ -12,8 +12,7 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.facts.fact import Facts
 from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.findings import Roles
+from msprobe_builder.verdict.model.clue import Evidence
 from msprobe_builder.verdict.ruling.conclusion import LEFT_OUT, told_of_more
 
 Int = NDArray[np.int64]
@@ -28,88 +27,86 @@ class Coverage:
     said: Facts = ()
 
 
-def coverage(flow: Flow, roles: Roles, known: Bool) -> Coverage:
+def coverage(evidence: Evidence, role: Int, known: Bool) -> Coverage:
     """What is open when nobody is accused; ``known`` are npu nodes that were judged otherwise.
 
     Calls inside of a module that is given and puts out what it should have done what they should.
     """
-    unknown = (roles.role == CallRole.UNKNOWN) & ~known
-    if flow.is_merged:  # the calls between its ranks are nobody's counterpart
+    unknown = (role == CallRole.UNKNOWN) & ~known
+    if evidence.is_merged:  # the calls between its ranks are nobody's counterpart
         return Coverage(int(np.count_nonzero(unknown)))
-    if flow.left_out.is_filtered or _lacks_backward_alone(flow):
+    if evidence.left_out.is_filtered or _lacks_backward_alone(evidence):
         recorded = np.zeros(len(unknown), dtype=bool)
-        recorded[flow.npu.table.node[flow.npu.table.is_tensor]] = True
-        open_calls = unknown & recorded & (flow.partner >= 0)
+        recorded[evidence.runs.npu.table.node[evidence.runs.npu.table.is_tensor]] = True
+        open_calls = unknown & recorded & (evidence.runs.partner >= 0)
         return Coverage(int(np.count_nonzero(open_calls)), (LEFT_OUT,))
-    sound = (roles.role == CallRole.CLEAN) & flow.npu.calls.is_module
-    reference = (flow.bench_partner >= 0) & sound[flow.bench_partner]
-    enclosed = _inside(flow.npu.tree, sound), _inside(flow.bench.tree, reference)
-    lacking = _alone(flow, 1) & ~enclosed[1]
+    sound = (role == CallRole.CLEAN) & evidence.runs.npu.calls.is_module
+    reference = (evidence.runs.bench_partner >= 0) & sound[evidence.runs.bench_partner]
+    enclosed = _inside(evidence.runs.npu.tree, sound), _inside(evidence.runs.bench.tree, reference)
+    lacking = _alone(evidence, 1) & ~enclosed[1]
     unjudged = np.count_nonzero(unknown & ~enclosed[0]) + np.count_nonzero(lacking)
     more = [
-        (int(np.count_nonzero(_alone(flow, side) & ~enclosed[side])), side, int(again[0]))
+        (int(np.count_nonzero(_alone(evidence, side) & ~enclosed[side])), side, int(again[0]))
         for side in (0, 1)
-        if len(again := np.setdiff1d(_again(flow, side), np.flatnonzero(enclosed[side])))
+        if len(again := np.setdiff1d(_again(evidence, side), np.flatnonzero(enclosed[side])))
     ]
     if not more:
         return Coverage(int(unjudged))
     nodes, side, first = max(more)
-    name = _side(flow, side)[0].tree.names[first]
-    told = told_of_more(side, name, nodes, is_behind=_is_behind(flow, side, first))
+    name = _side(evidence, side)[0].tree.names[first]
+    told = told_of_more(side, name, nodes, is_behind=_is_behind(evidence, side, first))
     return Coverage(int(unjudged), (told,))
 
 
-def ends_early(flow: Flow) -> bool:
-    """Whether one of the runs stops being recorded in a pass that goes on in the other.
-
-    A single module more at the end may as well be one that the other has cut off.
-    """
-    if flow.is_merged:
-        return False
-    return any(
-        len(again) > 1 and _is_behind(flow, side, int(again[0]))
-        for side, again in ((side, _again(flow, side)) for side in (0, 1))
-    )
-
-
-def _lacks_backward_alone(flow: Flow) -> bool:
+def _lacks_backward_alone(evidence: Evidence) -> bool:
     """Whether one side has no backward pass though it has all of the way ahead that the other has.
 
     Else it may have ended in there.
     """
-    if not any(flow.left_out.ways):
+    if not any(evidence.left_out.ways):
         return False
     ahead = [
         int(np.count_nonzero(part.calls.is_module & (part.calls.direction == Direction.FORWARD)))
-        for part in (flow.npu, flow.bench)
+        for part in (evidence.runs.npu, evidence.runs.bench)
     ]
-    return ahead[0] >= ahead[1] if flow.left_out.ways[0] else ahead[1] >= ahead[0]
+    return ahead[0] >= ahead[1] if evidence.left_out.ways[0] else ahead[1] >= ahead[0]
 
 
-def _side(flow: Flow, side: int) -> tuple[Part, Bool]:
+def _side(evidence: Evidence, side: int) -> tuple[Part, Bool]:
     """A run, and which of its nodes have a counterpart."""
     if side:
-        return flow.bench, (flow.bench_partner >= 0) | (flow.grouped.bench >= 0)
-    return flow.npu, (flow.partner >= 0) | (flow.grouped.npu >= 0)
+        return evidence.runs.bench, (evidence.runs.bench_partner >= 0) | _grouped(evidence, side)
+    return evidence.runs.npu, (evidence.runs.partner >= 0) | _grouped(evidence, side)
 
 
-def _alone(flow: Flow, side: int) -> Bool:
+def _grouped(evidence: Evidence, side: int) -> Bool:
+    """Calls that have a counterpart only together with others."""
+    part = (evidence.runs.npu, evidence.runs.bench)[side]
+    result = np.zeros(len(part.tree), dtype=bool)
+    if evidence.groups is not None:
+        for number in np.unique(evidence.groups.owner).tolist():
+            group = evidence.groups.groups[number]
+            result[list(group.bench if side else group.npu)] = True
+    return result
+
+
+def _alone(evidence: Evidence, side: int) -> Bool:
     """Calls without a counterpart."""
-    part, matched = _side(flow, side)
+    part, matched = _side(evidence, side)
     return np.asarray(~matched & (part.calls.direction != Direction.NONE))
 
 
-def _again(flow: Flow, side: int) -> Int:
+def _again(evidence: Evidence, side: int) -> Int:
     """The modules that a run calls again, or comes back to, and the other does not."""
-    part, matched = _side(flow, side)
+    part, matched = _side(evidence, side)
     calls = part.calls
-    again = _alone(flow, side) & calls.is_module & np.isin(calls.stem, calls.stem[matched])
+    again = _alone(evidence, side) & calls.is_module & np.isin(calls.stem, calls.stem[matched])
     return np.flatnonzero(again)
 
 
-def _is_behind(flow: Flow, side: int, node: int) -> bool:
+def _is_behind(evidence: Evidence, side: int, node: int) -> bool:
     """Whether nothing of a run that stands behind a node has a counterpart."""
-    part, matched = _side(flow, side)
+    part, matched = _side(evidence, side)
     return not (matched & (part.calls.direction != Direction.NONE))[node:].any()
 
 

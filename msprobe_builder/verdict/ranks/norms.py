@@ -8,7 +8,7 @@ ranks reduce is the sum of their numbers. A number that does not follow accuses 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import hypot, isclose
 from typing import NamedTuple
@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.floating import epsilons
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import NumberOf, Numbers, Provenance, Shares
-from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding, Roles
+from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.model.clue import CERTAIN, Clue, Evidence
+from msprobe_builder.verdict.model.runs import Runs
 
 _SAME = 1e-5  # of one sum in another order
 _SAME_GRADIENT = 1e-4
@@ -31,6 +33,7 @@ _ROUNDINGS = 4  # of a number that its type rounds
 _NOISE = 2e-2  # of a gradient, where most are alike
 _SMALL = 1e-3  # of the largest norm
 _WRONG = 1e-2  # beyond what any summation does
+_SHOWN = 2
 
 
 class Wrong(NamedTuple):
@@ -59,24 +62,29 @@ class OwnNorms:
     taken_out: frozenset[int] = frozenset()
     odd: dict[int, list[Wrong]] = field(default_factory=dict)
 
-    def of_ranks(self, finding: Finding) -> list[Wrong]:
-        """What ranks have at a finding that is about such a number."""
-        about = self.wrong | self.odd
-        return about.get(finding.row, []) if finding.cause is Cause.NUMBER else []
+    def explains(self, evidence: Evidence, clue: Clue) -> bool:
+        """Whether a clue shows at such a number, and nothing but such numbers is made of it."""
+        runs, table = evidence.runs, evidence.runs.npu.table
+        at = int(table.node[clue.row]) if clue.row >= 0 else clue.node if clue.side == 0 else -1
+        if at not in self.explained or (at in evidence.arguments and at not in self.taken_out):
+            return False
+        made = evidence.off & (table.section == Section.OUTPUT) & (table.numel != 1)
+        users = table.node[(runs.maker >= 0) & (table.node[runs.maker] == at)]
+        return not bool(made[np.isin(table.node, np.setdiff1d(users, list(self.explained)))].any())
 
 
 NOTHING = OwnNorms(frozenset(), 0, {}, True)
 
 
 def own_norms(
-    flow: Flow, npu: Provenance | None, bench: Provenance | None, texts: Texts
+    runs: Runs, npu: Provenance | None, bench: Provenance | None, texts: Texts
 ) -> OwnNorms:
     """The calls whose numbers are proven to be those of each rank's own parameters."""
     if npu is None or bench is None or not npu.numbers:
         return NOTHING
     if any(_wrong(one, _SAME) for one in bench.numbers.values()):
         return NOTHING  # its calls do something else than they seem to
-    table = flow.npu.table
+    table = runs.npu.table
     allowed = np.fmax(_ROUNDINGS * epsilons(table.dtype_id, texts), _SAME)
     wrong = {row: _wrong(one, max(_WRONG, allowed[row])) for row, one in npu.numbers.items()}
     sound = {row: one for row, one in npu.numbers.items() if not _wrong(one, allowed[row])}
@@ -90,7 +98,7 @@ def own_norms(
         wrong = _left_out(npu.numbers, coarsest)
     wrong = {row: several for row, several in wrong.items() if several}
     norms = [row for row, one in npu.numbers.items() if one.of is NumberOf.TENSOR]
-    alone, reference = _without_partner(table, npu.numbers, flow.bench.table, bench.numbers)
+    alone, reference = _without_partner(table, npu.numbers, runs.bench.table, bench.numbers)
     if wrong or len(alone) != len(reference) or len(alone) > _MOST_ALONE * len(norms):
         return OwnNorms(frozenset(), 0, wrong, True)
     totals = {row: one for row, one in npu.numbers.items() if one.of is NumberOf.RANKS}
@@ -102,35 +110,29 @@ def own_norms(
     return OwnNorms(
         nodes,
         len(norms),
-        _other_gradients(flow, npu, alone, reference),
+        _other_gradients(runs, npu, alone, reference),
         is_whole or not totals,
         frozenset(taken_out),
     )
 
 
-def is_explained(flow: Flow, roles: Roles, number: int, known: OwnNorms) -> bool:
-    """Whether a finding shows at such a number, and nothing but such numbers inherits from it."""
-    one = roles.findings[number]
-    if one.at not in known.explained:
-        return False
-    if one.at in flow.arguments and one.at not in known.taken_out:
-        return False
-    followers = np.flatnonzero(roles.source == number)
-    table = flow.npu.table
-    inherits = np.zeros(len(roles.source), dtype=bool)
-    inherits[[node for node in followers.tolist() if node not in known.explained]] = True
-    off = np.nan_to_num(flow.error) > SUSPICIOUS * flow.floor
-    off &= (table.section == Section.OUTPUT) & ~(table.numel == 1)
-    return not bool((inherits[table.node] & off).any())
-
-
-def wrong_numbers(flow: Flow, known: OwnNorms) -> list[Finding]:
+def wrong_numbers(table: ParameterTable, known: OwnNorms) -> Iterable[Clue]:
     """What ranks put out that does not follow from what they have; gradients of their own."""
-    table = flow.npu.table
-    return [
-        Finding(0, int(table.node[row]), row, int(table.node[row]), 0.0, 0.0, Cause.NUMBER, -1)
-        for row in sorted(known.wrong | known.odd)
-    ]
+    for row, several in sorted((known.wrong | known.odd).items()):
+        told = tuple(
+            fact("number.of_rank", rank=one.rank, own=one.own, due=one.due)
+            for one in several[:_SHOWN]
+        )
+        rival = "merged" if row in known.odd else ""
+        yield Clue(
+            CERTAIN,
+            0,
+            int(table.node[row]),
+            Cause.NUMBER,
+            row,
+            told=told,
+            rival=rival,
+        )
 
 
 def _wrong(one: Numbers, allowed: float) -> list[Wrong]:
@@ -142,13 +144,13 @@ def _wrong(one: Numbers, allowed: float) -> list[Wrong]:
 
 
 def _other_gradients(
-    flow: Flow, npu: Provenance, alone: Sequence[int], reference: Sequence[int]
+    runs: Runs, npu: Provenance, alone: Sequence[int], reference: Sequence[int]
 ) -> dict[int, list[Wrong]]:
     """Of gradients that are none of the reference's those that no noise explains, with their ranks.
 
     What is next to nothing beside other gradients may be what rounding left of a sum.
     """
-    node_of, bench = flow.npu.table.node, flow.bench.table.statistics
+    node_of, bench = runs.npu.table.node, runs.bench.table.statistics
     known = {
         int(node_of[row]): one for row, one in npu.numbers.items() if one.of is NumberOf.TENSOR
     }

@@ -24,11 +24,12 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import Fact, Facts, fact
 from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.provenance import Provenance
+from msprobe_builder.metrics.pairing import Pairs
 from msprobe_builder.operators.operator import Kind as OperatorKind
 from msprobe_builder.operators.table import operator_of
-from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.explanations.certainty import works_on_other_parts
-from msprobe_builder.verdict.findings import Cause, Finding
+from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.model.clue import DOUBTED, Clue, Evidence
+from msprobe_builder.verdict.model.runs import Runs
 
 _SAME = 8e-6  # of a number that a script computed in single precision
 _WRONG = 1e-2  # beyond what any summation does
@@ -51,13 +52,22 @@ class Updates:
     last: int
     agreeing: int
     uncompared: int
-    findings: list[Finding] = field(default_factory=list)
     told: dict[tuple[int, int], Facts] = field(default_factory=dict)
+    rows: dict[tuple[int, int], int] = field(default_factory=dict)
 
-    def is_of_turn(self, flow: Flow, finding: Finding) -> bool:
-        """Whether a finding stands behind the last pass, where calls are paired by their turn."""
-        by_itself = finding.cause in (Cause.NUMBER, Cause.RANK)  # each rank's own was recorded
-        return finding.at > self.last and bool(flow.npu.calls.is_api[finding.at]) and not by_itself
+    def explains(self, evidence: Evidence, clue: Clue) -> bool:
+        """Whether a clue stands behind the last pass, where calls are paired by their turn."""
+        by_itself = clue.cause in (Cause.NUMBER, Cause.RANK, Cause.PART)  # each rank's own
+        runs = evidence.runs
+        at = int(runs.npu.table.node[clue.row]) if clue.row >= 0 else clue.node
+        if clue.side and clue.row < 0:
+            return not by_itself and clue.node > int(runs.bench.calls.last_pass)
+        return at > self.last and bool(runs.npu.calls.is_api[at]) and not by_itself
+
+    def clues(self) -> Iterable[Clue]:
+        """What no turn explains."""
+        for (side, node), told in self.told.items():
+            yield Clue(DOUBTED, side, node, Cause.PART, self.rows.get((side, node), -1), told=told)
 
     def told_of_all(self) -> Fact:
         """What was compared of them, and what nobody could compare."""
@@ -74,27 +84,30 @@ class _Side:
     calls: dict[str, int]  # the first node of each function
 
 
-def updates_of_parts(flow: Flow, provenance: Provenance | None, texts: Texts) -> Updates | None:
+def updates_of_parts(runs: Runs, provenance: Provenance | None, pairs: Pairs) -> Updates | None:
     """What the rank's updates show; None where it goes through what the reference does."""
-    last = flow.npu.calls.last_pass
-    if flow.npu.calls.direction[last] != Direction.BACKWARD:
+    last = runs.npu.calls.last_pass
+    if runs.npu.calls.direction[last] != Direction.BACKWARD:
         return None
-    npu, bench = _side(flow.npu, last, texts), _side(flow.bench, flow.bench.calls.last_pass, texts)
+    npu, bench = (
+        _side(runs.npu, last, runs.texts),
+        _side(runs.bench, runs.bench.calls.last_pass, runs.texts),
+    )
     has_others = provenance is not None and provenance.replicas > 1
-    if not (bench.calls and (has_others or works_on_other_parts(flow, last))):
+    if not (bench.calls and (has_others or works_on_other_parts(runs, pairs, last))):
         return None
     if not _are_other_parts(npu, bench):
         return None
-    off, agreeing, uncompared = _by_value(flow, npu, bench)
+    off, agreeing, uncompared = _by_value(runs, npu, bench)
     result = Updates(last, agreeing, uncompared)
-    for node, told in _of_numbers(flow, npu, bench, is_vague=uncompared > 0 and not agreeing):
+    for node, told in _of_numbers(runs, npu, bench, is_vague=uncompared > 0 and not agreeing):
         _add(result, (0, node), -1, told)
     first = min((node for _, node in result.told), default=None)
-    if off >= 0 and (first is None or int(flow.npu.table.node[off]) < first):
-        name = texts.values[flow.npu.table.name_id[off]]
-        norm = float(flow.npu.table.statistics[3, off])
+    if off >= 0 and (first is None or int(runs.npu.table.node[off]) < first):
+        name = runs.texts.values[runs.npu.table.name_id[off]]
+        norm = float(runs.npu.table.statistics[3, off])
         told = fact("updates.unlike", name=name, norm=norm)
-        _add(result, (0, int(flow.npu.table.node[off])), off, told)
+        _add(result, (0, int(runs.npu.table.node[off])), off, told)
     if lacking := sorted(bench.calls.keys() - npu.calls.keys()):
         told = fact("updates.never_called", functions=lacking[:_SHOWN])
         _add(result, (1, min(bench.calls[one] for one in lacking)), -1, told)
@@ -102,13 +115,22 @@ def updates_of_parts(flow: Flow, provenance: Provenance | None, texts: Texts) ->
 
 
 def _add(result: Updates, place: tuple[int, int], row: int, told: Fact) -> None:
-    if place in result.told:
-        result.told[place] += (told,)
-        return
-    result.told[place] = (told,)
-    side, node = place
-    at = result.last if side else node
-    result.findings.append(Finding(side, node, row, at, 0.0, 0.0, Cause.PART, -1))
+    result.told[place] = (*result.told.get(place, ()), told)
+    result.rows.setdefault(place, row)
+
+
+def works_on_other_parts(runs: Runs, pairs: Pairs, last: int) -> bool:
+    """Whether calls behind a node, the last pass, are given tensors of other sizes.
+
+    An optimizer that shares parameters out over the ranks goes through flat parts of them: what is
+    paired by its turn then belongs to other parameters.
+    """
+    table = runs.npu.table
+    behind = table.is_tensor[pairs.npu] & (table.section[pairs.npu] == Section.INPUT)
+    behind &= table.node[pairs.npu] > last
+    sizes = table.numel[pairs.npu[behind]], runs.bench.table.numel[pairs.bench[behind]]
+    known = ~np.isnan(sizes[0]) & ~np.isnan(sizes[1])
+    return bool(np.any(known & (sizes[0] != sizes[1])))
 
 
 def _are_other_parts(npu: _Side, bench: _Side) -> bool:
@@ -180,9 +202,9 @@ def _text(texts: Texts, place: int) -> str:
     return texts.values[place] if place >= 0 else ""
 
 
-def _by_value(flow: Flow, npu: _Side, bench: _Side) -> tuple[int, int, int]:
+def _by_value(runs: Runs, npu: _Side, bench: _Side) -> tuple[int, int, int]:
     """The first row unlike all of the reference's, how many are like one, how many are slices."""
-    table, reference = flow.npu.table, flow.bench.table
+    table, reference = runs.npu.table, runs.bench.table
     off, agreeing, uncompared = [], 0, 0
     largest: dict[tuple[str, str], float] = {}
     for (function, argument, _), rows in npu.rows.items():
@@ -211,7 +233,7 @@ def _nearest(own: NDArray[np.float64], others: NDArray[np.float64]) -> float:
 
 
 def _of_numbers(
-    flow: Flow, npu: _Side, bench: _Side, *, is_vague: bool
+    runs: Runs, npu: _Side, bench: _Side, *, is_vague: bool
 ) -> Iterable[tuple[int, Fact]]:
     """Numbers that updates of one side alone are made with, at the first call of the function.
 
@@ -231,7 +253,7 @@ def _of_numbers(
             number
             for number, nodes in reference.items()
             if not _has(debug, number)
-            and (is_vague or any(_has_parameter(flow, npu, node) for node in nodes))
+            and (is_vague or any(_has_parameter(runs, npu, node) for node in nodes))
         ]
         if lost:
             first = min(nodes[0] for nodes in debug.values())
@@ -242,9 +264,9 @@ def _has(numbers: Iterable[float], wanted: float) -> bool:
     return any(abs(one - wanted) <= _SAME * max(abs(one), abs(wanted)) for one in numbers)
 
 
-def _has_parameter(flow: Flow, npu: _Side, node: int) -> bool:
+def _has_parameter(runs: Runs, npu: _Side, node: int) -> bool:
     """Whether the rank updates a tensor that a call of the reference is given."""
-    table, reference = flow.npu.table, flow.bench.table
+    table, reference = runs.npu.table, runs.bench.table
     first, last = np.searchsorted(reference.node, [node, node + 1]).tolist()
     rows = [
         row

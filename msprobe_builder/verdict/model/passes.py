@@ -15,24 +15,22 @@ import numpy as np
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.tree import is_outside_of_modules
 from msprobe_builder.operators.table import operator_of
-from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.findings import Finding
+from msprobe_builder.verdict.model.clue import Clue, Evidence
+from msprobe_builder.verdict.model.runs import Runs
 
 _SAME = 1e-6  # two spellings of one number
 
 
-def shares_of_passes(flow: Flow, finding: Finding) -> tuple[int, int] | None:
+def loss_divided(evidence: Evidence, clue: Clue) -> tuple[int, int] | None:
     """The micro-steps of both sides where all that differs of a call goes with them."""
-    debug, reference = flow.npu.tree.micro_steps, flow.bench.tree.micro_steps
-    several = flow.arguments.get(finding.node, []) if finding.side == 0 else []
-    if debug == reference or not several or not _is_of_a_loss(flow, finding.node):
+    runs = evidence.runs
+    debug, reference = runs.npu.tree.micro_steps, runs.bench.tree.micro_steps
+    several = evidence.arguments.get(clue.node, []) if clue.side == 0 else []
+    if debug == reference or not several or not _is_of_a_loss(runs, clue.node):
         return None
-    operator = operator_of(flow.npu.tree.parsed[finding.node].stem).name
-    if operator == "div":
-        due = debug / reference
-    elif operator == "mul":
-        due = reference / debug
-    else:
+    operator = operator_of(runs.npu.tree.parsed[clue.node].stem).name
+    due = {"div": debug / reference, "mul": reference / debug}.get(operator)
+    if due is None:
         return None
     for one in several:
         try:
@@ -44,10 +42,10 @@ def shares_of_passes(flow: Flow, finding: Finding) -> tuple[int, int] | None:
     return debug, reference
 
 
-def _is_of_a_loss(flow: Flow, node: int) -> bool:
+def _is_of_a_loss(runs: Runs, node: int) -> bool:
     """Whether a call outside of all modules puts out one number."""
-    table = flow.npu.table
+    table = runs.npu.table
     first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
     rows = np.arange(first, last)[table.section[first:last] == Section.OUTPUT]
     one_number = len(rows) > 0 and bool((table.numel[rows] == 1).all())
-    return one_number and is_outside_of_modules(flow.npu.tree, node)
+    return one_number and is_outside_of_modules(runs.npu.tree, node)

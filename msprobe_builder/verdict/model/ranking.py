@@ -1,0 +1,172 @@
+"""Which of several clues comes first, and where each of them is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import operations
+from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.model.agreement import (
+    no_gradient_tells,
+    results_agree,
+)
+from msprobe_builder.verdict.model.clue import DOUBT, NUMBERS, ONE_SIDED, ROOTS, Clue, Evidence
+from msprobe_builder.verdict.model.edges import made_outside, maker_guessed, written_by
+from msprobe_builder.verdict.model.exchanged import without_exchanged
+from msprobe_builder.verdict.model.lacking import (
+    calls_alone,
+    left_out_inside,
+)
+from msprobe_builder.verdict.model.outputs import (
+    first_alone,
+    looked_behind,
+    shown_behind,
+)
+from msprobe_builder.verdict.model.runs import Runs
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+Float = NDArray[np.float64]
+
+_DWARFS = 30.0  # times more surprising, which no doubt before it explains
+_LAST = 3  # outputs that a forward pass ends with, on which what calls are given shows
+
+
+def ranked(evidence: Evidence, found: list[Clue]) -> list[Clue]:
+    """Each node once, the first of the run first."""
+    runs = evidence.runs
+    place = placed(runs)
+    first = once(sorted(found, key=place))
+    kinds = operations(runs.npu.calls), operations(runs.bench.calls)
+    looked = [_explained(evidence, one, kinds) for one in shown_behind(evidence, first)]
+    # A call of one side alone is told where its effect shows: what stands between comes before it.
+    stands = [
+        place(one if (one.cause in ONE_SIDED and one.row >= 0) or found.side != one.side else found)
+        for one, found in zip(first, looked, strict=True)
+    ]
+    order = sorted(range(len(looked)), key=stands.__getitem__)
+    several = once([looked[one] for one in order])
+    credible = _credible_first(
+        without_exchanged(runs, several, backward=no_gradient_tells(evidence))
+        if results_agree(evidence, _LAST)
+        else several
+    )
+    return once([*credible, *(calls_alone(runs) if runs.is_mixed else [])])
+
+
+def _credible_first(found: list[Clue]) -> list[Clue]:
+    """The same, behind them those that a later one dwarfs.
+
+    What numbers alone doubt makes nothing else so much more surprising: errors that a call
+    is given are part of what is expected of it.
+    """
+    if [one.cause for one in found[:2]] == [Cause.MISSING, Cause.EXTRA]:
+        found = [found[1], found[0], *found[2:]]  # in whose place this run has another call
+    dwarfed: list[bool] = []
+    largest = 0.0
+    for one in reversed(found):
+        doubts = one.cause in NUMBERS and one.score < DOUBT
+        dwarfed.append(doubts and largest > _DWARFS * one.score)
+        largest = max(largest, one.score)
+    dwarfed.reverse()
+    marked = list(zip(found, dwarfed, strict=True))
+    return [one for late in (False, True) for one, is_late in marked if is_late is late]
+
+
+def _explained(evidence: Evidence, clue: Clue, kinds: tuple[Int, Int]) -> Clue:
+    if _is_of_left_out(evidence, clue):
+        at = int(evidence.runs.npu.table.node[clue.row])
+        return replace(clue, side=0, node=at, cause=Cause.UNRECORDED)
+    if clue.cause in ONE_SIDED and clue.row >= 0:
+        clue = _of_its_module(evidence, clue)
+    calls, parent = evidence.runs.npu.calls, evidence.runs.npu.tree.parent
+    if not calls.is_api.any():
+        around = int(parent[clue.node])
+        if clue.cause in (Cause.EXTERNAL, Cause.BETWEEN) and around > 0 and calls.is_module[around]:
+            # Nothing but modules was recorded: what happens between them is the module's around.
+            return replace(clue, node=around, cause=Cause.BETWEEN)
+        is_given = clue.cause in (*NUMBERS, Cause.WIRING) and clue.side == 0
+        if is_given and made_outside(evidence.runs, clue.row):
+            return replace(clue, cause=Cause.UNRECORDED)
+        return clue
+    if clue.cause in ONE_SIDED and clue.row >= 0:
+        return first_alone(evidence.runs, clue, kinds[clue.side])
+    if clue.cause is Cause.OUTPUT and evidence.runs.npu.calls.is_api[clue.node]:
+        return looked_behind(evidence, clue)
+    if clue.cause is Cause.EXTERNAL:  # of ranks that are put together many make calls of their own
+        return clue if evidence.is_merged else maker_guessed(evidence.runs, clue)
+    if clue.cause is Cause.BETWEEN:
+        return written_by(evidence.runs, clue)
+    return left_out_inside(evidence.runs, clue)
+
+
+def _of_its_module(evidence: Evidence, clue: Clue) -> Clue:
+    """The module around a call, where the other side records no calls but modules alone."""
+    runs = evidence.runs
+    part, partner = ((runs.npu, runs.partner), (runs.bench, runs.bench_partner))[clue.side]
+    if int(part.calls.kind[clue.node]) not in evidence.left_out.kinds[1 - clue.side]:
+        return clue
+    around = int(part.tree.parent[clue.node])
+    while around > 0 and partner[around] < 0:
+        around = int(part.tree.parent[around])
+    node = int(partner[around]) if clue.side else around
+    return replace(clue, side=0, node=node, cause=Cause.OUTPUT) if node > 0 else clue
+
+
+def _is_of_left_out(evidence: Evidence, clue: Clue) -> bool:
+    """Whether calls that a filter has left out have made what a clue shows."""
+    if clue.row < 0:
+        return False
+    section, left_out = evidence.runs.npu.table.section[clue.row], evidence.left_out
+    if section == Section.PARAMETERS_GRAD:
+        return left_out.gradients
+    if section != Section.INPUT or evidence.runs.discrete[clue.row]:
+        return False
+    if clue.cause in ONE_SIDED:
+        return left_out.skips[1 - clue.side]
+    if clue.cause is Cause.EXTERNAL and not made_outside(evidence.runs, clue.row):
+        return False  # which may be data
+    skips = any(left_out.skips) or left_out.modules
+    return clue.cause in (Cause.EXTERNAL, Cause.BETWEEN) and skips
+
+
+def once(found: list[Clue]) -> list[Clue]:
+    """The first of each node."""
+    result: dict[tuple[int, int], Clue] = {}
+    for one in found:
+        result.setdefault((one.side, one.node), one)
+    return list(result.values())
+
+
+def placed(runs: Runs) -> Callable[[Clue], tuple[float, bool, float]]:
+    """Where a clue stands in the run; gradients of parameters stand behind the passes.
+
+    Of those at one place what inherits from nothing says more than any number beside it.
+    """
+    before = np.maximum.accumulate(np.where(runs.bench_partner >= 0, runs.bench_partner, 0))
+    last = float(runs.npu.calls.last_pass)
+    parameters = runs.npu.calls.direction == Direction.NONE
+    # What a module puts out comes of all that stands in it.
+    ends = runs.npu.tree.subtree_end
+    sees_all = bool(runs.npu.calls.is_api.any())  # not modules alone, behind which calls are open
+
+    def place(one: Clue) -> tuple[float, bool, float]:
+        if one.side == 0 and parameters[one.node] and one.node < last:
+            return last + 0.25, False, float(one.node)
+        at = float(one.node) if one.side == 0 else float(before[one.node]) + 0.5
+        if one.side == 0 and one.cause is Cause.OUTPUT and ends[one.node] > one.node:
+            at = float(ends[one.node]) + 0.25 * (1 - one.node / len(ends))  # inner ones first
+        shows = int(runs.npu.table.node[one.row]) if one.row >= 0 else -1
+        if one.side == 0 and one.cause is Cause.BETWEEN and shows >= 0:
+            at = float(shows)
+        if one.cause in ONE_SIDED and shows >= 0 and runs.backward[shows] and sees_all:
+            at = float(shows) - 0.25  # on the way ahead nothing came of it
+        return at, one.cause not in ROOTS, -one.score
+
+    return place

@@ -1,1 +1,0 @@
-"""Passes over the calls in order of execution: clean, suspect, carrier, amplifier."""
