@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import Calls
 from msprobe_builder.graph.parameter_table import Origins, ParameterTable
-from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.tree import Tree
 
 Int = NDArray[np.int64]
@@ -126,28 +125,6 @@ def _checksums(table: ParameterTable) -> list[Int]:
     result = np.zeros(len(table), dtype=np.int64)
     result[list(found)] = [crc32(text.encode()) + 1 for text in found.values()]
     return [result]
-
-
-def through_wrappers(part: Part, producer: Int, unmatched: NDArray[np.bool_]) -> Int:
-    """The producers once more, looking through ``unmatched`` modules that merely hand on.
-
-    A wrapper that one side alone has makes nothing: what it hands in comes from where it had it,
-    what it hands out from the call inside. A module whose calls one side alone makes, too, is no
-    wrapper.
-    """
-    table = part.table
-    chosen = (unmatched & part.calls.is_module)[table.node]
-    given = table.section == Section.INPUT
-    settled = np.arange(len(table) + 1, dtype=np.int32)
-    settled[-1] = -1
-    # An output comes from a module further inside, an input from what has ended before.
-    for row in np.flatnonzero(chosen & (table.section == Section.OUTPUT))[::-1].tolist():
-        inner = settled[producer[row]]
-        if inner >= 0 and not unmatched[table.node[inner]]:
-            settled[row] = inner
-    for row in np.flatnonzero(chosen & given).tolist():
-        settled[row] = settled[producer[row]]
-    return np.asarray(settled[producer])
 
 
 def _changes_what_it_is_given(stem: str) -> bool:

@@ -37,11 +37,6 @@ def shapes(operator: Operator) -> bool:
     return operator.kind is Kind.SHAPE
 
 
-def transposes(operator: Operator) -> bool:
-    """Whether it puts dimensions in another order, so that no statistic changes."""
-    return operator.kind is Kind.TRANSPOSE
-
-
 def turns(operator: Operator) -> bool:
     """Whether it moves all that it is given by one rule."""
     return operator.kind is Kind.TURN
@@ -60,11 +55,6 @@ def masks(operator: Operator) -> bool:
 def moves(operator: Operator) -> bool:
     """Whether it puts the same elements elsewhere, if at all."""
     return operator.kind in (Kind.SHAPE, Kind.TRANSPOSE, Kind.TURN, Kind.SORT)
-
-
-def reorders(operator: Operator) -> bool:
-    """Whether elements stand elsewhere behind it, which their statistics do not tell."""
-    return operator.kind in (Kind.TURN, Kind.SORT, Kind.PICK)
 
 
 _CARRYING = {Kind.SHAPE, Kind.TRANSPOSE, Kind.TURN, Kind.CAST, Kind.REPEAT} | {
@@ -125,16 +115,6 @@ def places(operator: Operator) -> bool:
 def commutes(operator: Operator) -> bool:
     """Whether its operands may be given in either order."""
     return "commutative" in operator.traits
-
-
-def is_attention(operator: Operator) -> bool:
-    """Whether each row of what it puts out is made of several."""
-    return "attention" in operator.traits
-
-
-def is_periodic(operator: Operator) -> bool:
-    """Whether it keeps its size whatever it is given, as a sine does."""
-    return "periodic" in operator.condition
 
 
 _EXACT = {Kind.TRANSPOSE, Kind.SHAPE, Kind.TURN, Kind.REPEAT, Kind.SLICE, Kind.PICK} | {

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.verdict.model.clue import Evidence
 from msprobe_builder.verdict.model.conduct import MOVES
-
-Int = NDArray[np.int64]
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
 
 FELT = 4.0  # rounding units from which on a module puts out something else
 _OFF = 30.0  # rounding units from which on a gradient is off by more than rounding

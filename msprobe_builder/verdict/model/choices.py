@@ -16,7 +16,6 @@ from msprobe_builder.verdict.model.conduct import REACH, Conduct
 from msprobe_builder.verdict.model.observations import Observations
 from msprobe_builder.verdict.model.runs import Runs
 
-Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 _JUMPED = 1e-3  # an element that jumps is off by as much as itself

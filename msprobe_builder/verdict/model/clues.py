@@ -37,8 +37,6 @@ from msprobe_builder.verdict.model.outputs import (
 from msprobe_builder.verdict.model.ranking import placed
 from msprobe_builder.verdict.model.runs import Runs
 
-Int = NDArray[np.int64]
-Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
 _MOST = 200  # clues that are looked at closely

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import ONE_SIDED, Clue, Evidence
-
-Int = NDArray[np.int64]
-Bool = NDArray[np.bool_]
 
 _AGREES = 4.0  # rounding units up to which outputs agree
 _OF_SIZES = {Kind.MAKE, Kind.EMPTY, Kind.QUERY, Kind.DRAW}

@@ -24,7 +24,6 @@ from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
 
 _NORM = 3
 _SAME_NUMBER = 1e-6  # in single precision

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from msprobe_builder.facts.fact import Facts, fact
 from msprobe_builder.verdict.model.clue import THRESHOLD, Evidence
 from msprobe_builder.verdict.model.noise import spread_of
-
-Float = NDArray[np.float64]
 
 _MOST_CALLS = 0.95
 

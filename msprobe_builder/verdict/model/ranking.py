@@ -31,8 +31,6 @@ from msprobe_builder.verdict.model.outputs import (
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
-Bool = NDArray[np.bool_]
-Float = NDArray[np.float64]
 
 _DWARFS = 30.0  # times more surprising, which no doubt before it explains
 _LAST = 3  # outputs that a forward pass ends with, on which what calls are given shows
