@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cases import by_turns
 from tests.properties.conftest import Tell
 from tests.properties.rewriting import (
+    Dump,
     Rewrite,
     alias,
     named,
@@ -108,6 +111,42 @@ def test_sides_exchanged(case: str, recorded: Folders, tell: Tell) -> None:
     for one, other in zip(firm(told).suspects, firm(turned).suspects, strict=True):
         if one.cause == other.cause and one.error and other.error:
             assert are_inverse(float(one.error), float(other.error)), one.node
+
+
+OTHER_WORDS = {"layers": "blocks", "mlp": "ffn", "self_attn": "attention", "lm_head": "head"}
+
+
+def test_modules_of_the_reference_called_otherwise(dumps: Path, tell: Tell, tmp_path: Path) -> None:
+    """A gradient that is wrong alone is a fault also where modules there have other names."""
+    bench = dumps / "llama_statistics"
+    npu = rewritten(bench, tmp_path / "npu", gradient_scaled("layers.1.mlp.up_proj", 1.5))
+    renamed = rewritten(bench, tmp_path / "bench", named(in_other_words))
+    before, told = tell(npu, bench), tell(npu, renamed)
+    assert "up_proj" in before.suspects[0].node
+    assert before.suspects[0].strength == "strong"
+    assert told.suspects == before.suspects
+
+
+def in_other_words(name: str) -> str:
+    """The name of a call when another author has chosen the names of modules."""
+    return ".".join(OTHER_WORDS.get(part, part) for part in name.split("."))
+
+
+def gradient_scaled(module: str, factor: float) -> Rewrite:
+    """The gradient of one module's parameters times a factor, and nothing else."""
+
+    def of(tensor: Any) -> Any:
+        numbers = {key: tensor[key] * factor for key in ("Max", "Min", "Mean", "Norm")}
+        return {**tensor, **numbers}
+
+    def rewrite(dump: Dump) -> Dump:
+        data = dict(dump.data)
+        for name, record in data.items():
+            if module in name and name.endswith("parameters_grad"):
+                data[name] = {key: [of(one) for one in tensors] for key, tensors in record.items()}
+        return replace(dump, data=data)
+
+    return rewrite
 
 
 @pytest.mark.parametrize("case", CASES)

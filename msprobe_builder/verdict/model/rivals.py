@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import cached_property
 
@@ -10,17 +11,16 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import inputs_of
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import ONE_SIDED, Clue, Evidence
-from msprobe_builder.verdict.model.conduct import MOVES
 from msprobe_builder.verdict.model.passes import loss_divided
 
 Bool = NDArray[np.bool_]
 
 _SELECTS = {Kind.SLICE, Kind.PICK, Kind.FILTER}
-_HARDLY_ANY = 0.05  # of what calls compute
 _FEW, _FEW_OF = 2, 0.1  # data and weights, or their share, that differ where others are equal
 _GROSS = 0.002  # less than elements of other places are off by
 
@@ -48,10 +48,8 @@ class Rivals:
             ("left_out", self._of_left_out),
             ("unseen", self._of_unseen),
             ("unknown", self._of_unknown),
-            ("kernels", self._of_kernels),
             ("sum_of_uses", self._of_uses),
             ("places", self._of_places),
-            ("step", self._of_steps),
         ):
             if holds(clue):
                 return replace(clue, rival=name)
@@ -67,16 +65,26 @@ class Rivals:
 
     def _of_calls_again(self, clue: Clue) -> bool:
         """A module goes back another number of times than there: its gradients add up."""
-        table, tree = self.runs.npu.table, self.runs.npu.tree
+        table = self.runs.npu.table
         if clue.row < 0 or table.section[clue.row] != Section.PARAMETERS_GRAD:
             return False
-        path = tree.names[int(table.node[clue.row])].partition(".parameters_grad")[0]
-        back = f"{path}.{Direction.BACKWARD.name.lower()}."
+        node = int(table.node[clue.row])
+        partner = int(self.runs.partner[node])
+        if partner < 0:
+            return False
+        here, there = self._times_back
+        theirs = self.runs.bench.tree.names[partner]
+        return here[_module_of(self.runs.npu.tree.names[node])] != there[_module_of(theirs)]
+
+    @cached_property
+    def _times_back(self) -> tuple[Counter[str], Counter[str]]:
+        """Of both sides how often each module is called backward, by its name."""
+        back = f".{Direction.BACKWARD.name.lower()}."
         here, there = (
-            sum(name.startswith(back) for name in part.tree.names)
+            Counter(name.partition(back)[0] for name in part.tree.names if back in name)
             for part in (self.runs.npu, self.runs.bench)
         )
-        return here != there
+        return here, there
 
     def _of_left_out(self, clue: Clue) -> bool:
         """A recorder's filter left calls out, so that one side alone seems to make others."""
@@ -109,7 +117,7 @@ class Rivals:
         if row < 0 or not self.runs.npu.calls.is_api[at]:
             return False
         ahead = int(self.runs.npu.calls.twin[at]) if self.runs.backward[at] else -1
-        if ahead >= 0 and not np.isin(table.node, ahead).any():
+        if ahead >= 0 and not _has_rows(table, ahead):
             return True  # nobody knows what the forward call kept
         given = inputs_of(table, at)
         known = ~np.isnan(self.evidence.expected.latent[given]) | self.runs.discrete[given]
@@ -117,21 +125,6 @@ class Rivals:
         resized = table.numel[given] != self.runs.bench.table.numel[there]
         known &= (there < 0) | ~resized | np.isnan(table.numel[given])
         return not (len(given) and bool(known.all()))
-
-    def _of_kernels(self, clue: Clue) -> bool:
-        """Checksums of all that was computed differ, as on another device."""
-        if clue.cause is not Cause.OUTPUT or clue.row < 0 or not self.runs.by_sum[clue.row]:
-            return False
-        return self._all_sums_differ
-
-    @cached_property
-    def _all_sums_differ(self) -> bool:
-        """Whether hardly any call that computes has put out the same bits."""
-        table, seen = self.runs.npu.table, self.evidence.seen
-        made = self.runs.rows(Section.OUTPUT) & self.runs.by_sum
-        made &= (self.evidence.does.kind[table.node] != MOVES) & (self.runs.other >= 0)
-        equal = int(np.count_nonzero(seen.size[made] == 0))
-        return bool(made.any()) and equal <= _HARDLY_ANY * int(np.count_nonzero(made))
 
     def _of_uses(self, clue: Clue) -> bool:
         """A gradient is the sum of what several give back, which nobody records."""
@@ -178,15 +171,6 @@ class Rivals:
         is_lookup = calls.operators[int(calls.stem[at])].kind is Kind.LOOKUP  # in any order
         return not is_lookup and not bool(self.evidence.seen.is_factor[clue.row])
 
-    def _of_steps(self, clue: Clue) -> bool:
-        """It puts out something else for a little more, and is given a little more."""
-        if clue.cause is not Cause.OUTPUT or clue.row < 0 or clue.side:
-            return False
-        at = int(self.runs.npu.table.node[clue.row])
-        if not self.evidence.does.breaks[at] or self.runs.backward[at]:
-            return False
-        return bool(self.evidence.seen.differs[inputs_of(self.runs.npu.table, at)].any())
-
     @cached_property
     def _is_exact(self) -> Bool:
         """Rows of which elements, sketches or checksums were compared, or one number is all."""
@@ -201,20 +185,26 @@ class Rivals:
         same = (moved[:2] == 0).all(axis=0) & (moved[2:] > 0).any(axis=0)
         return np.asarray(same & ~self._is_exact & ~self.runs.discrete)
 
-    def _reordered_before(self, clue: Clue, section: Section) -> int | None:
-        """The nearest call before that is given data, or weights, in another order, as few are.
+    @cached_property
+    def _few_moved(self) -> Bool | None:
+        """Data and weights that stand in another order, where they are few and all that differ.
 
         On another device a recorder takes most sums in another order.
         """
-        table, maker = self.runs.npu.table, self.runs.origin
-        given = self.runs.rows(Section.INPUT, Section.PARAMETERS) & (maker < 0)
+        table = self.runs.npu.table
+        given = self.runs.rows(Section.INPUT, Section.PARAMETERS) & (self.runs.origin < 0)
         given &= ~self.runs.discrete & (self.runs.other >= 0) & ~self.runs.backward[table.node]
         moved = given & self._is_reordered
         differs = np.count_nonzero(given & (self.evidence.seen.size > 0))
         few = max(_FEW, int(_FEW_OF * np.count_nonzero(given)))
-        if not 0 < np.count_nonzero(moved) == differs <= few:
+        return moved if 0 < np.count_nonzero(moved) == differs <= few else None
+
+    def _reordered_before(self, clue: Clue, section: Section) -> int | None:
+        """The nearest call before that is given data, or weights, in another order."""
+        if self._few_moved is None:
             return None
-        moved &= table.section == section
+        table, maker = self.runs.npu.table, self.runs.origin
+        moved = self._few_moved & (table.section == section)
         pending, seen = [int(table.node[clue.row])], set[int]()
         while pending:
             node = pending.pop(0)
@@ -235,3 +225,14 @@ class Rivals:
         result = np.zeros(len(self.runs.npu.tree), dtype=bool)
         result[table.node[rows & (table.numel > 1)]] = True
         return result
+
+
+def _module_of(name: str) -> str:
+    """The module of a record of gradients of its parameters."""
+    return name.partition(".parameters_grad")[0]
+
+
+def _has_rows(table: ParameterTable, node: int) -> bool:
+    """Whether a call has put out or taken in any tensor; rows stand in the order of calls."""
+    begin, end = np.searchsorted(table.node, (node, node + 1))
+    return bool(end > begin)

@@ -25,10 +25,8 @@ _RIVALS = {
     "unseen": fact("rival.unseen"),
     "sum_of_uses": fact("rival.sum_of_uses"),
     "places": fact("rival.places"),
-    "step": fact("rival.step"),
     "merged": fact("rival.merged"),
     "left_out": fact("rival.left_out"),
-    "kernels": fact("rival.kernels"),
 }
 
 
