@@ -27,8 +27,12 @@ _ALIKE = 32 * SINGLE
 
 
 def noise_of(runs: Runs, seen: Observations, does: Conduct) -> Float:
-    """What any call of the forward and of the backward pass adds; 0 where types tell it."""
-    result = np.zeros(2)
+    """What any call of the forward and of the backward pass adds.
+
+    Where types differ as a habit nothing can be learnt, as all that follows is off by more; calls
+    in single precision add what they may add at most.
+    """
+    result = np.full(2, _MOST if runs.is_mixed else 0.0)
     if runs.is_mixed:
         return result
     table, calls = runs.npu.table, runs.npu.calls
