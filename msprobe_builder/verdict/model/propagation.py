@@ -181,9 +181,12 @@ def _put_out(
         return found
 
     relative = np.minimum(total(known), WORST)
-    absolute = total(known * seen.rms[inputs])
-    whole = total(known * seen.norm[inputs])
-    reach = largest(known * seen.peak[inputs], at)
+    # What is infinite throughout is exact.
+    rms, norm, peak = (
+        np.where(np.isinf(one[inputs]), 0.0, one[inputs])
+        for one in (seen.rms, seen.norm, seen.peak)
+    )
+    absolute, whole, reach = total(known * rms), total(known * norm), largest(known * peak, at)
     with np.errstate(all="ignore"):
         flat = np.nan_to_num(1 - (seen.mean[inputs] / seen.rms[inputs]) ** 2, nan=1.0)
         around_mean = largest(known / np.sqrt(np.clip(flat, 1 / _CLIP**2, 1)), at)
