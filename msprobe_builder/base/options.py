@@ -17,8 +17,9 @@ class BuildOptions:
     these leave over is aligned by evidence unless ``exact``. ``cell_mapping`` and ``api_mapping``
     turn on matching of cells with modules and of functions across packages, their files add
     rules; ``data_mapping_file`` names values that belong together. With ``flat`` a dump without
-    a hierarchy, as of level L1, is a list of calls. ``device`` is
-    cpu, cuda, npu, or one of several as cuda:1.
+    a hierarchy, as of level L1, is a list of calls. Without ``verdict`` nobody is accused;
+    ``without`` names kinds of clues and explanations that it leaves out. ``device`` is cpu, cuda,
+    npu, or one of several as cuda:1.
     """
 
     fuzzy_match: bool = False
@@ -34,6 +35,8 @@ class BuildOptions:
     flat: bool = False
     overflow_check: bool = False
     allow_missing: bool = False
+    verdict: bool = True
+    without: tuple[str, ...] = ()
     device: str = CPU  # where errors of single elements are computed
 
 

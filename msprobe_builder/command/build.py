@@ -211,6 +211,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where the elements of real tensors are compared: cpu (default), cuda[:N], npu[:N]",
     )
     parser.add_argument(
+        "--no-verdict", action="store_false", dest="verdict",
+        help="compare and grade, but say nothing of who is wrong first",
+    )  # fmt: skip
+    parser.add_argument(
+        "--without", metavar="KIND", action="append", default=[],
+        help="a kind of clue, or an explanation, that the verdict leaves out (may be repeated); "
+        "msprobe-build verdict FILE --explain lists them",
+    )  # fmt: skip
+    parser.add_argument(
         "--resume",
         action="store_true",
         help="go on from the ranks and steps that an interrupted build of the same request had "
@@ -250,7 +259,9 @@ def run(options: argparse.Namespace) -> int:
         from msprobe_builder.pipeline.join import names_of_sides
 
     given = folders_config(options.folders) if options.folders else None
-    _check(options)
+    from msprobe_builder.command.contradictions import refuse_contradictions
+
+    refuse_contradictions(options)
     give_back_arrays()
     if options.write_mapping is not None:
         check_free(options.write_mapping)
@@ -271,6 +282,8 @@ def run(options: argparse.Namespace) -> int:
             flat=options.overflow_check,
             allow_missing=options.allow_missing,
             device=options.device,
+            verdict=options.verdict,
+            without=tuple(sorted(set(options.without))),
         ),
     )
     with calling(names_of_sides(config)):
@@ -334,26 +347,6 @@ def _tell(result: BuildResult, config: BuildConfig, options: argparse.Namespace)
             from msprobe_builder.command.serve import serve
 
             serve(result.path.parent)
-
-
-def _check(options: argparse.Namespace) -> None:
-    """Refuse options that contradict each other."""
-    if not options.folders and options.input_path is None:
-        raise UsageError(
-            "Give the folders of two dumps, or of one: msprobe-build A B -o out; --help tells more."
-        )
-    if options.folders and options.input_path is not None:
-        raise UsageError("Give either folders of dumps or a compare.json with -i, not both.")
-    if options.open and (options.quiet or options.json):
-        raise UsageError("--open prints an address; leave --quiet and --json out.")
-    if options.append is not None and options.output_path is not None:
-        raise UsageError("--append replaces the file it is given; leave -o out.")
-    if options.append is not None and options.output_name is not None:
-        raise UsageError("--append keeps the name of its file; leave --output-name out.")
-    if (options.output_path, options.append, options.export_merged) == (None, None, None):
-        raise UsageError("-o/--output-path is required: the directory of the result.")
-    if options.scheduler is not None and options.workers is not None:
-        raise UsageError("--workers counts processes here; with --scheduler leave it out.")
 
 
 def _export_alone(config: BuildConfig, options: argparse.Namespace, *, quiet: bool) -> int:

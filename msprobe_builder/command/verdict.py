@@ -13,6 +13,7 @@ from msprobe_builder.command.output import print_lines
 
 if TYPE_CHECKING:
     from msprobe_builder.database.read.verdict import Verdict
+    from msprobe_builder.facts.fact import Fact
 
 EXIT_SUSPECT = 4
 
@@ -33,6 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write what to record next as FILE, a configuration of the collector",
     )
     parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="add what was weighed: kinds of clues, explanations, and on how many each decided",
+    )
+    parser.add_argument(
         "--fail-on-suspect",
         action="store_true",
         help="end with status 4 when there is a strong suspect",
@@ -44,21 +50,29 @@ def run(options: argparse.Namespace) -> int:
     import json
 
     from msprobe_builder.database.read.configuration import read_configuration
-    from msprobe_builder.database.read.meta import read_side_names
+    from msprobe_builder.database.read.meta import read_meta, read_side_names
     from msprobe_builder.database.read.verdict import read_verdict
+    from msprobe_builder.database.read.weighed import read_weighed
     from msprobe_builder.database.whole import opened_whole
-    from msprobe_builder.export.verdict import verdict_json
+    from msprobe_builder.export.verdict import verdict_json, why_unjudged
+    from msprobe_builder.export.weighed import weighed_json, weighed_lines
     from msprobe_builder.facts.wording import calling
 
     with opened_whole(options.database) as connection:
         names = read_side_names(connection)
         verdict = read_verdict(connection)
         configuration = read_configuration(connection)
+        unjudged = why_unjudged(read_meta(connection))
+        weighed = read_weighed(connection) if options.explain else None
     if options.json:
         with calling(names):
-            print_lines(json.dumps(verdict_json(verdict, configuration), indent=2).splitlines())
+            told = verdict_json(verdict, configuration, unjudged)
+        if weighed is not None:
+            told["weighed"] = weighed_json(weighed)
+        print_lines(json.dumps(told, indent=2).splitlines())
     else:
-        print_lines(judged_lines(options.database) or _nothing_lines())
+        print_lines(judged_lines(options.database) or _nothing_lines(unjudged))
+        print_lines([] if weighed is None else weighed_lines(weighed))
     if options.next_config is not None:
         _write_next(verdict, options.next_config)
     is_strong = verdict is not None and any(one.strength == "strong" for one in verdict.suspects)
@@ -88,13 +102,12 @@ def judged_lines(database: Path) -> list[str]:
         return [*lines, *verdict_lines(verdict, database, code)]
 
 
-def _nothing_lines() -> list[str]:
-    from msprobe_builder.export.verdict import NOTHING_COMPARED
+def _nothing_lines(unjudged: Fact) -> list[str]:
     from msprobe_builder.export.wrapped import wrapped
     from msprobe_builder.facts.fact import fact
 
     undecided = fact("card.conclusion", conclusion=fact("conclusion.undecided"), sides=None)
-    return wrapped(fact("label.verdict"), [undecided, NOTHING_COMPARED])
+    return wrapped(fact("label.verdict"), [undecided, unjudged])
 
 
 def _write_next(verdict: Verdict | None, file: Path) -> None:

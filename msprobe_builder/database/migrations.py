@@ -121,6 +121,7 @@ STEPS = (
     ),
     Step(14, "Where NaN and infinity began.", tables=("not_finite",)),
     Step(15, "The loss of each step and rank.", columns=(("graph", "loss"),)),
+    Step(16, "What a verdict weighed.", tables=("weighed",)),
 )
 # Versions that files outside this repository may have: a file of each lies in tests/data.
 RELEASED = (1,)

@@ -351,6 +351,16 @@ CREATE TABLE verdict_alone (
     sentence   TEXT NOT NULL
 );
 
+-- What the verdict on a step and rank weighed: kinds of clues, and what explained some of them.
+CREATE TABLE weighed (
+    verdict_id INTEGER NOT NULL REFERENCES verdict,
+    kind       TEXT NOT NULL,
+    fired      INTEGER NOT NULL, -- clues of that kind, or that it explained
+    decided    INTEGER NOT NULL, -- of these, what is told first, or would be without it
+    node_id    INTEGER REFERENCES node, -- the first of those
+    PRIMARY KEY (verdict_id, kind)
+) WITHOUT ROWID;
+
 -- What part each npu node plays; a matched node without a row is clean.
 CREATE TABLE role (
     node_id    INTEGER PRIMARY KEY REFERENCES node,

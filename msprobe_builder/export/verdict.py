@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from msprobe_builder.facts.wording import ENGLISH, called, tell
 
 _SHOWN = 5
 _SHOWN_STEPS = 6
-NOTHING_COMPARED = fact("cannot_tell.nothing_compared")
+_NOTHING_COMPARED = fact("cannot_tell.nothing_compared")
 _WEIGHTS = "weights"  # cause of those that differ together
 
 
@@ -210,10 +210,24 @@ def operator_check(verdict: Verdict) -> str | None:
     return f"msprobe-operators check {config['dump_path']}/step{config['step'][0]}/rank*"
 
 
-def verdict_json(verdict: Verdict | None, configuration: Configuration | None) -> dict[str, Any]:
-    """The verdict as docs/verdict.md describes it: facts, and each in English."""
+def why_unjudged(meta: Mapping[str, str]) -> Fact:
+    """Why a file with such a table ``meta`` holds no verdict."""
+    if '"verdict": false' in meta.get("options", ""):
+        return fact("cannot_tell.unwanted")
+    return _NOTHING_COMPARED
+
+
+def verdict_json(
+    verdict: Verdict | None,
+    configuration: Configuration | None,
+    unjudged: Fact = _NOTHING_COMPARED,
+) -> dict[str, Any]:
+    """The verdict as docs/verdict.md describes it: facts, and each in English.
+
+    ``unjudged`` is why there is none, see :func:`why_unjudged`.
+    """
     if verdict is None:
-        said = [NOTHING_COMPARED]
+        said = [unjudged]
         return {
             "conclusion": "undecided",
             "sentence": tell(said, ENGLISH),

@@ -28,7 +28,8 @@ def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> Non
     """Build one step and rank into a database of its own; what an executor runs."""
     result = replace(build_pair(job, report, keeper), inputs=job.inputs)
     result = _with_overflow(result, is_told=job.options.overflow_check)
-    judgement = judge_pair(result)
+    options = job.options
+    judgement = judge_pair(result, frozenset(options.without)) if options.verdict else None
     report("store")
     if job.export_to is not None:
         from msprobe_builder.pipeline.merged_export import export_pair

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -33,3 +34,18 @@ class Place(NamedTuple):
     side: int
     node: int
     cause: Cause
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """How often a kind held, on how many clues it decided, and the node of the first of these.
+
+    A kind of clue decides where it is told first. An explanation decides on a clue that would be
+    told first without it. ``side`` and ``node`` are -1 where it decided nothing.
+    """
+
+    kind: str
+    fired: int
+    decided: int
+    side: int = -1
+    node: int = -1

@@ -19,22 +19,24 @@ from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.differences.arguments import differing_arguments
 from msprobe_builder.verdict.differences.histories import without_history
 from msprobe_builder.verdict.differences.loss_scale import without_loss_scale
-from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.findings import Cause, Weighed
 from msprobe_builder.verdict.model.certainty import probabilities, strength
 from msprobe_builder.verdict.model.choices import behind_choices, chosen_otherwise
 from msprobe_builder.verdict.model.clue import CHOSE, ONE_SIDED, ROOTS, Clue, Evidence, is_merged
 from msprobe_builder.verdict.model.clues import clues, felt
 from msprobe_builder.verdict.model.conduct import conduct_of, with_draws_known, with_falling_powers
 from msprobe_builder.verdict.model.coverage import Coverage, coverage
-from msprobe_builder.verdict.model.limits import would_have_shown
+from msprobe_builder.verdict.model.lacking import are_gradients, gradients_alone
+from msprobe_builder.verdict.model.limits import limits_of
 from msprobe_builder.verdict.model.noise import noise_of, reduced_of
 from msprobe_builder.verdict.model.observations import observe
 from msprobe_builder.verdict.model.propagation import beside_noise, propagate
-from msprobe_builder.verdict.model.ranking import once, ranked
+from msprobe_builder.verdict.model.ranking import once, placed, ranked
 from msprobe_builder.verdict.model.rivals import Rivals
 from msprobe_builder.verdict.model.roles import roles
 from msprobe_builder.verdict.model.runs import Runs, only_runs_forward, runs_of
 from msprobe_builder.verdict.model.telling import evidence_of
+from msprobe_builder.verdict.model.weighing import Weighing
 from msprobe_builder.verdict.ranks.apart import ranks_off, told_of_ranks
 from msprobe_builder.verdict.ranks.explained import of_ranks
 from msprobe_builder.verdict.ruling.conclusion import (
@@ -63,28 +65,34 @@ _LEAST = 0.005  # the chance below which nobody looks at a place
 _MOST = 50  # suspects that are kept of one step and rank
 
 
-def judge_pair(result: PairResult) -> Judgement | None:
-    """The verdict on a comparison of one step and rank; None where nothing was compared."""
+def judge_pair(result: PairResult, without: frozenset[str] = frozenset()) -> Judgement | None:
+    """The verdict on a comparison of one step and rank; None where nothing was compared.
+
+    ``without`` are kinds of clues and of explanations that are left out, see base/kinds.py.
+    """
     if result.bench is None or result.matching is None or result.comparisons is None:
         return None
     is_empty = not (len(result.npu.table) and len(result.bench.table))
     if result.task is Task.STRUCTURE or is_empty:
         return without_numbers(result)
     with np.errstate(all="ignore"):  # numbers of dumps are whatever they are
-        return _judged(result)
+        return _judged(result, Weighing(without))
 
 
-def _judged(result: PairResult) -> Judgement:
-    result, scale = without_loss_scale(result)
-    evidence, behind, products, noise = _evidence_of(result)
+def _judged(result: PairResult, weighing: Weighing) -> Judgement:
+    scale = None
+    if "loss_scale" not in weighing.without:
+        result, scale = without_loss_scale(result)
+    evidence, behind, products, noise = _evidence_of(result, weighing.without)
     runs, ranks = evidence.runs, of_ranks(evidence, result)
-    given = clues(evidence)
+    given = clues(evidence, weighing)
     if ranks is not None:
         evidence = ranks.evidence
-        given = [*ranks.unexplained(clues(evidence)), *ranks.clues()]
-    noticed, vanished = felt(evidence, given)
-    rivals = Rivals(evidence)
-    found = once([rivals.beside(one) for one in ranked(evidence, noticed)[:_MOST]])
+        given = ranks.unexplained(clues(evidence, weighing), weighing)
+        given += weighing.wanted(ranks.clues())
+    noticed, vanished = felt(evidence, given, weighing)
+    rivals = Rivals(evidence, weighing)
+    found = once([rivals.beside(one) for one in ranked(evidence, noticed, weighing)[:_MOST]])
     found = _certain_first(found) if ranks is None else _roots_first(found)
     is_elsewhere = ranks is not None and bool(found)
     is_elsewhere &= any(one.code == LAYOUT_CONFLICT for one in result.diagnostics)
@@ -93,6 +101,9 @@ def _judged(result: PairResult) -> Judgement:
     if scale is not None:  # which one side has a call for
         found = [one for one in found if one.row >= 0 or one.cause not in ONE_SIDED]
     found, chances = _in_order(found)
+    weighed = weighing.weighed(given, found, placed(runs))
+    for kind, times in (("loss_scale", int(scale is not None)), ("fewer_digits", len(products))):
+        weighed += (Weighed(kind, times, 0),) if times else ()
     role, source = roles(evidence, found)
     followers = np.bincount(source[source >= 0], minlength=len(found))
     suspects = [
@@ -117,12 +128,14 @@ def _judged(result: PairResult) -> Judgement:
         if conclusion != FAULT and ranks.updates is not None and ranks.updates.uncompared:
             conclusion = UNDECIDED
     if conclusion != FAULT:
-        conclusion, said = _with_limits(evidence, conclusion, said)
+        conclusion, said = _with_limits(evidence, conclusion, said, compared)
         said += told_of_vanished(runs, vanished)
     if scale is not None:
         said += (told_of_scale(scale.factor),)
     if products and conclusion == CLEAN:
         said += (told_of_products(products),)
+    if weighing.without:
+        said += (fact("without", kinds=sorted(weighing.without)),)
     return Judgement(
         step=result.step,
         rank=result.rank,
@@ -139,10 +152,13 @@ def _judged(result: PairResult) -> Judgement:
         compared=compared,
         noise=noise,
         is_reduced=bool(products),
+        weighed=weighed,
     )
 
 
-def _evidence_of(result: PairResult) -> tuple[Evidence, Bool, list[Fact], float]:
+def _evidence_of(
+    result: PairResult, without: frozenset[str]
+) -> tuple[Evidence, Bool, list[Fact], float]:
     """All that clues are taken from, what follows from choices, products of few digits, noise."""
     assert result.comparisons is not None
     runs = runs_of(result)
@@ -153,21 +169,27 @@ def _evidence_of(result: PairResult) -> tuple[Evidence, Bool, list[Fact], float]
     )
     does = with_draws_known(runs, seen, with_falling_powers(runs, does))
     noise = noise_of(runs, seen, does)
-    reduced, products = reduced_of(runs, seen, does)
-    added = np.fmax(noise[runs.backward.astype(np.int64)], reduced)
+    added, products = noise[runs.backward.astype(np.int64)], list[Fact]()
+    if "fewer_digits" not in without:
+        reduced, products = reduced_of(runs, seen, does)
+        added = np.fmax(added, reduced)
     behind = behind_choices(runs, seen, does)
     expected = propagate(runs, seen, does, added, behind)
     if result.baseline is not None:
         expected = beside_noise(runs, expected, result.baseline)
-    arguments = differing_arguments(
-        runs.npu.calls,
-        runs.bench.calls,
-        runs.npu.table,
-        runs.bench.table,
-        runs.partner,
-        result.texts,
-        other_types=runs.is_mixed,
-        ranges_differ=is_merged(result),
+    arguments = (
+        {}
+        if "argument" in without
+        else differing_arguments(
+            runs.npu.calls,
+            runs.bench.calls,
+            runs.npu.table,
+            runs.bench.table,
+            runs.partner,
+            result.texts,
+            other_types=runs.is_mixed,
+            ranges_differ=is_merged(result),
+        )
     )
     needing = _needing_otherwise(runs, result.comparisons)
     evidence = Evidence.of(runs, seen, does, expected, added, arguments, needing, result)
@@ -192,7 +214,9 @@ def _in_order(found: list[Clue]) -> tuple[list[Clue], list[float]]:
     return [found[one] for one in order], [chances[one] for one in order]
 
 
-def _with_limits(evidence: Evidence, conclusion: str, said: Facts) -> tuple[str, Facts]:
+def _with_limits(
+    evidence: Evidence, conclusion: str, said: Facts, compared: int
+) -> tuple[str, Facts]:
     """What is concluded where nothing is certain, with what would have shown and what may not."""
     runs, seen = evidence.runs, evidence.seen
     if conclusion == CLEAN and (runs.by_sum & runs.rows(Section.OUTPUT) & (seen.size > 0)).any():
@@ -202,7 +226,10 @@ def _with_limits(evidence: Evidence, conclusion: str, said: Facts) -> tuple[str,
         trained = _gradients(runs.npu), _gradients(runs.bench)
         is_unlike = all(trained) and trained[0] != trained[1]
         conclusion = UNDECIDED if is_unlike else CLEAN
-    return conclusion, said + would_have_shown(evidence) + gradients
+    limits = limits_of(evidence)
+    if conclusion == CLEAN and limits.hides:
+        conclusion, said = UNDECIDED, (fact("cannot_tell.hidden", nodes=compared), *said[1:])
+    return conclusion, said + limits.told + gradients
 
 
 def _certain_first(found: list[Clue]) -> list[Clue]:
@@ -303,20 +330,13 @@ def told_of_vanished(runs: Runs, vanished: list[Clue]) -> Facts:
 
 def not_compared(runs: Runs) -> Facts:
     """Gradients of parameters that one side alone has: nobody compared them."""
-    lacking = sum(
-        int(np.count_nonzero(part.table.is_tensor[alone] & _are_gradients(part)[alone]))
-        for part, alone in ((runs.npu, runs.other < 0), (runs.bench, runs.bench_row < 0))
-    )
+    lacking = gradients_alone(runs)
     return (fact("not_judged.gradients", gradients=lacking),) if lacking else ()
 
 
 def _gradients(part: Part) -> int:
     """How many parameters have a gradient, whatever they are called and how often it is told."""
-    rows = np.flatnonzero(_are_gradients(part) & part.table.is_tensor)
+    rows = np.flatnonzero(are_gradients(part) & part.table.is_tensor)
     names = [part.tree.names[node] for node in part.table.node[rows].tolist()]
     modules = [name.partition(".parameters_grad")[0] for name in names]
     return len(set(zip(modules, part.table.name_id[rows].tolist(), strict=True)))
-
-
-def _are_gradients(part: Part) -> NDArray[np.bool_]:
-    return np.asarray(part.table.section == Section.PARAMETERS_GRAD)

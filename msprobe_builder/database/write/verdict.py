@@ -49,6 +49,18 @@ def write_judgement(connection: sqlite3.Connection, judgement: Judgement, nodes:
             for place, one in enumerate(judgement.suspects, 1)
         ],
     )
+    connection.executemany(
+        "INSERT INTO weighed VALUES (1, ?, ?, ?, ?)",
+        [
+            (
+                one.kind,
+                one.fired,
+                one.decided,
+                None if one.node < 0 else one.node + 1 + (nodes if one.side else 0),
+            )
+            for one in judgement.weighed
+        ],
+    )
     rows = np.flatnonzero(judgement.role != CallRole.CLEAN)
     rows = rows[(judgement.role[rows] != CallRole.UNKNOWN) | np.isin(rows, list(judgement.reasons))]
     insert_rows(

@@ -36,6 +36,7 @@ from msprobe_builder.verdict.model.outputs import (
 )
 from msprobe_builder.verdict.model.ranking import placed
 from msprobe_builder.verdict.model.runs import Runs
+from msprobe_builder.verdict.model.weighing import Weighing
 
 Float = NDArray[np.float64]
 
@@ -47,9 +48,9 @@ _USED = 20.0  # times less than a tensor itself is what it is used as off
 _OF_PROGRAM = (Cause.ARGUMENT, Cause.GRADIENT, Cause.WEIGHT, Cause.WEIGHTS)
 
 
-def clues(evidence: Evidence) -> list[Clue]:
+def clues(evidence: Evidence, weighing: Weighing) -> list[Clue]:
     """All clues, in no order."""
-    return [
+    found = [
         *of_outputs(evidence),
         *of_draws(evidence),
         *of_edges(evidence),
@@ -57,9 +58,12 @@ def clues(evidence: Evidence) -> list[Clue]:
         *cut_off(evidence.runs, evidence.requires_grad),
         *([] if evidence.is_merged else undone(evidence.runs)),
     ]
+    return weighing.wanted(found)
 
 
-def felt(evidence: Evidence, found: list[Clue]) -> tuple[list[Clue], list[Clue]]:
+def felt(
+    evidence: Evidence, found: list[Clue], weighing: Weighing
+) -> tuple[list[Clue], list[Clue]]:
     """Those above the threshold that somebody feels, and those that nobody does.
 
     The others are two formulas, or a recorder's habit. What is off inside of a module, and vanishes
@@ -83,12 +87,13 @@ def felt(evidence: Evidence, found: list[Clue]) -> tuple[list[Clue], list[Clue]]
         if len(result) == _MOST:
             break  # more is not told of any comparison
         is_same = one.cause in _GIVEN and _comes_to_the_same(evidence, one)
-        if (
-            (dead and one.cause is Cause.OUTPUT)
-            or one in habits
-            or is_of_unpaired(runs, one)
-            or (is_same and ways.agree(one.row))
-        ):
+        explained = (
+            ("unkept", dead and one.cause is Cause.OUTPUT),
+            ("habit", one in habits),
+            ("mispaired", is_of_unpaired(runs, one)),
+            ("formula", is_same and ways.agree(one.row)),
+        )
+        if any(holds and weighing.explains(kind, one) for kind, holds in explained):
             vanished.append(one)
             continue
         is_gross = one.row >= 0 and one.error > _VANISHED * FELT * unit[one.row]
@@ -96,8 +101,9 @@ def felt(evidence: Evidence, found: list[Clue]) -> tuple[list[Clue], list[Clue]]
             (is_gross and ways.meet_again(one))
             or (_gives_back_otherwise(runs, one) and ways.agree(one.row))
         ):
-            one = replace(one, meets_again=True)
-        if one.cause is Cause.GRADIENT and no_gradient_is_off:
+            one = replace(one, meets_again=weighing.explains("meets_again", one))
+        is_without = one.cause is Cause.GRADIENT and no_gradient_is_off
+        if is_without and weighing.explains("no_gradient", one):
             continue
         at = _at(runs, one)
         is_inside = at >= 0 and calls.direction[at] != Direction.NONE
@@ -107,7 +113,7 @@ def felt(evidence: Evidence, found: list[Clue]) -> tuple[list[Clue], list[Clue]]
             vanishes = calls.is_module[around] and units > _VANISHED * max(worst[around], 1.0)
             if vanishes and leaks.leaves(at, around):
                 vanishes = False
-            if vanishes:
+            if vanishes and weighing.explains("inside", one):
                 if not (runs.is_mixed and one.cause is Cause.WIRING):
                     vanished.append(one)
                     continue
@@ -116,7 +122,8 @@ def felt(evidence: Evidence, found: list[Clue]) -> tuple[list[Clue], list[Clue]]
     end = calls.last_pass if nothing_comes_of_it(evidence) else -1
     marked = [
         replace(one, meets_again=True)
-        if _goes_back(runs, one, ways) or (one.cause in _GIVEN and 0 <= _at(runs, one) <= end)
+        if (_goes_back(runs, one, ways) or (one.cause in _GIVEN and 0 <= _at(runs, one) <= end))
+        and weighing.explains("meets_again", one)
         else one
         for one in result
     ]

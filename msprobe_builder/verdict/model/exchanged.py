@@ -19,17 +19,17 @@ _OF_GIVEN = (Cause.EXTERNAL, Cause.WIRING, Cause.BETWEEN)  # of what calls are g
 _MOST = 20_000  # rows of one operator and size that are looked at
 
 
-def without_exchanged(runs: Runs, found: list[Clue], *, backward: bool) -> list[Clue]:
-    """Those that no other pairing of calls of one operator explains; ``backward`` gradients too."""
-    is_api = runs.npu.calls.is_api
-    return [
+def exchanged(runs: Runs, found: list[Clue], *, backward: bool) -> set[Clue]:
+    """Those that another pairing of calls of one operator explains; ``backward`` gradients too."""
+    is_api, node = runs.npu.calls.is_api, runs.npu.table.node
+    return {
         one
         for one in found
-        if one.cause not in _OF_GIVEN
-        or (not backward and runs.backward[runs.npu.table.node[one.row]])
-        or not is_api[runs.npu.table.node[one.row]]
-        or not _is_exchanged(runs, one.row)
-    ]
+        if one.cause in _OF_GIVEN
+        and (backward or not runs.backward[node[one.row]])
+        and is_api[node[one.row]]
+        and _is_exchanged(runs, one.row)
+    }
 
 
 def is_of_unpaired(runs: Runs, clue: Clue) -> bool:

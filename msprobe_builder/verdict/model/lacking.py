@@ -183,7 +183,8 @@ def _is_handed_on_alone(runs: Runs, row: int) -> bool:
 def calls_alone(runs: Runs) -> list[Clue]:
     """Calls of one side alone that do something, where few are, in order of the run.
 
-    In half precision what they do may be within rounding, so that nothing shows it.
+    In half precision what they do may be within rounding, so that nothing shows it; and that a
+    parameter has a gradient on one side alone shows in no number.
     """
     found: list[tuple[float, Clue]] = []
     counts: list[Counter[str]] = []
@@ -206,6 +207,19 @@ def calls_alone(runs: Runs) -> list[Clue]:
         if counts[0][name := _operator((runs.npu, runs.bench)[one.side], one.node)]
         != counts[1][name]
     ]
+
+
+def gradients_alone(runs: Runs) -> int:
+    """How many parameters have a gradient on one side alone."""
+    return sum(
+        int(np.count_nonzero(part.table.is_tensor & are_gradients(part) & alone))
+        for part, alone in ((runs.npu, runs.other < 0), (runs.bench, runs.bench_row < 0))
+    )
+
+
+def are_gradients(part: Part) -> Bool:
+    """Rows that are gradients of parameters."""
+    return np.asarray(part.table.section == Section.PARAMETERS_GRAD)
 
 
 def undone(runs: Runs) -> list[Clue]:

@@ -18,9 +18,10 @@ from msprobe_builder.verdict.model.agreement import (
 )
 from msprobe_builder.verdict.model.clue import DOUBT, NUMBERS, ONE_SIDED, ROOTS, Clue, Evidence
 from msprobe_builder.verdict.model.edges import made_outside, maker_guessed, written_by
-from msprobe_builder.verdict.model.exchanged import without_exchanged
+from msprobe_builder.verdict.model.exchanged import exchanged
 from msprobe_builder.verdict.model.lacking import (
     calls_alone,
+    gradients_alone,
     left_out_inside,
 )
 from msprobe_builder.verdict.model.outputs import (
@@ -29,6 +30,7 @@ from msprobe_builder.verdict.model.outputs import (
     shown_behind,
 )
 from msprobe_builder.verdict.model.runs import Runs
+from msprobe_builder.verdict.model.weighing import Weighing
 
 Int = NDArray[np.int64]
 
@@ -36,7 +38,7 @@ _DWARFS = 30.0  # times more surprising, which no doubt before it explains
 _LAST = 3  # outputs that a forward pass ends with, on which what calls are given shows
 
 
-def ranked(evidence: Evidence, found: list[Clue]) -> list[Clue]:
+def ranked(evidence: Evidence, found: list[Clue], weighing: Weighing) -> list[Clue]:
     """Each node once, the first of the run first."""
     runs = evidence.runs
     place = placed(runs)
@@ -50,12 +52,14 @@ def ranked(evidence: Evidence, found: list[Clue]) -> list[Clue]:
     ]
     order = sorted(range(len(looked)), key=stands.__getitem__)
     several = once([looked[one] for one in order])
-    credible = _credible_first(
-        without_exchanged(runs, several, backward=no_gradient_tells(evidence))
-        if results_agree(evidence, _LAST)
-        else several
-    )
-    return once([*credible, *(calls_alone(runs) if runs.is_mixed else [])])
+    if results_agree(evidence, _LAST):
+        paired = exchanged(runs, several, backward=no_gradient_tells(evidence))
+        several = [
+            one for one in several if not (one in paired and weighing.explains("exchanged", one))
+        ]
+    credible = _credible_first(several)
+    is_silent = runs.is_mixed or (not evidence.is_merged and gradients_alone(runs) > 0)
+    return once([*credible, *(calls_alone(runs) if is_silent else [])])
 
 
 def _credible_first(found: list[Clue]) -> list[Clue]:

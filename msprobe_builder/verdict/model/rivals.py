@@ -17,6 +17,7 @@ from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import ONE_SIDED, Clue, Evidence
 from msprobe_builder.verdict.model.passes import loss_divided
+from msprobe_builder.verdict.model.weighing import Weighing
 
 Bool = NDArray[np.bool_]
 
@@ -28,8 +29,9 @@ _GROSS = 0.002  # less than elements of other places are off by
 class Rivals:
     """The rivals of the clues of one comparison, the first that holds."""
 
-    def __init__(self, evidence: Evidence) -> None:
+    def __init__(self, evidence: Evidence, weighing: Weighing) -> None:
         self.evidence = evidence
+        self.weighing = weighing
         self.runs = evidence.runs
 
     def beside(self, clue: Clue) -> Clue:
@@ -40,7 +42,8 @@ class Rivals:
         moved = self._reordered_before(clue, Section.PARAMETERS) if shows_places else None
         if moved is not None:  # no doubt, as all others are equal to the last digit
             return clue if moved == clue.node else replace(clue, node=moved, cause=Cause.ORDER)
-        if shows_places and self._reordered_before(clue, Section.INPUT) is not None:
+        is_reordered = shows_places and self._reordered_before(clue, Section.INPUT) is not None
+        if is_reordered and self.weighing.explains("places", clue):
             return replace(clue, rival="places")  # samples may come in any order
         for name, holds in (
             ("passes", self._of_passes),
@@ -51,7 +54,7 @@ class Rivals:
             ("sum_of_uses", self._of_uses),
             ("places", self._of_places),
         ):
-            if holds(clue):
+            if holds(clue) and self.weighing.explains(name, clue):
                 return replace(clue, rival=name)
         return clue
 

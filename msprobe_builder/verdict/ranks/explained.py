@@ -18,6 +18,7 @@ from msprobe_builder.verdict.differences.arguments import Argument
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import CERTAIN, COUNTED, DOUBTED, ONE_SIDED, Clue, Evidence
 from msprobe_builder.verdict.model.telling import told_of_arguments
+from msprobe_builder.verdict.model.weighing import Weighing
 from msprobe_builder.verdict.ranks.apart import disagreeing, own_factors, with_own_factors
 from msprobe_builder.verdict.ranks.layers import (
     DoneOtherwise,
@@ -62,13 +63,16 @@ class OfRanks:
         keeps = keeps_parameters(runs.npu.calls, runs.npu.tree.parent) & (runs.partner < 0)
         return self.otherwise.sound | keeps
 
-    def unexplained(self, found: Sequence[Clue]) -> list[Clue]:
+    def unexplained(self, found: Sequence[Clue], weighing: Weighing) -> list[Clue]:
         """The clues of numbers that are no fault for the way in which the model was split."""
         accused = self.otherwise.accused(self.evidence, found)
         return [
-            self._marked(self._of_module(one, accused))
+            self._marked(self._of_module(one, accused), weighing)
             for one in found
-            if not (self.otherwise.explains(self.evidence, one, accused) or self._explains(one))
+            if not (
+                (self.otherwise.explains(self.evidence, one, accused) or self._explains(one))
+                and weighing.explains("split", one)
+            )
         ]
 
     def _explains(self, clue: Clue) -> bool:
@@ -101,8 +105,13 @@ class OfRanks:
         unit = float(self.evidence.runs.coarse[clue.row])
         return unit if unit > _HALF else 0.0
 
-    def _marked(self, clue: Clue) -> Clue:
+    def _marked(self, clue: Clue, weighing: Weighing) -> Clue:
         """The clue, vague where it is no larger than what merging may be off by."""
+        marked = self._vague(clue)
+        is_new = marked.rival == "merged" and clue.rival != "merged"
+        return marked if not is_new or weighing.explains("merged", clue) else clue
+
+    def _vague(self, clue: Clue) -> Clue:
         runs, table = self.evidence.runs, self.evidence.runs.npu.table
         if clue.cause is Cause.ARGUMENT and clue.row < 0:
             return replace(clue, rival="merged")  # given by ranks in other ways

@@ -5,7 +5,7 @@ What a rank gets from others, and what a step inherits from the one before, is n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msprobe_builder.base.codes import CallRole, Strength
 from msprobe_builder.facts.fact import Fact, Facts, fact, has_code
@@ -13,6 +13,7 @@ from msprobe_builder.facts.words import standing_at
 from msprobe_builder.verdict.ruling.all_ranks import Accused, AllRanks, PlaceRuling, Repeated
 from msprobe_builder.verdict.ruling.conclusion import (
     CLEAN,
+    HIDDEN,
     NOT_JUDGED,
     UNDECIDED,
     accuse,
@@ -239,11 +240,23 @@ def _look_at_earlier_steps(all_ranks: AllRanks) -> None:
             one.explain(fact("from_step", step=culprit.step))
         elif doubted:
             one.weaken(fact("step_before.uncertain", step=min(doubted)))
+        elif (open_before := _undecided_before(one, all_ranks.places)) is not None:
+            one.weaken(fact("step_before.uncertain", step=open_before))
         elif one.strength == Strength.STRONG or _is_exact(one, all_ranks.places):
             if found := _repeated_before(all_ranks, one):
                 one.convict(found.said)
                 continue
             one.convict(fact("step_before.agrees"))
+
+
+def _undecided_before(one: Accused, places: list[PlaceRuling]) -> int | None:
+    """The first step before, of the same rank, that rounding may have hidden something in."""
+    before = [
+        place.step
+        for place in places
+        if place.step < one.step and place.rank == one.rank and has_code(place.said, HIDDEN)
+    ]
+    return min(before, default=None)
 
 
 def _repeated_before(all_ranks: AllRanks, one: Accused) -> Repeated | None:
@@ -286,6 +299,12 @@ def _compare_ranks(accused: list[Accused], ranks: int) -> None:
 
 
 def _conclude(standing: list[Accused], places: list[PlaceRuling]) -> tuple[str, Facts]:
+    conclusion, said = _concluded(standing, places)
+    asked = next((one for place in places for one in place.said if one.code == "without"), None)
+    return conclusion, said if asked is None or asked in said else (*said, asked)
+
+
+def _concluded(standing: list[Accused], places: list[PlaceRuling]) -> tuple[str, Facts]:
     if standing:
         best = standing[0]
         at = fact("accused.at", step=best.step, rank=best.rank)
@@ -299,7 +318,36 @@ def _conclude(standing: list[Accused], places: list[PlaceRuling]) -> tuple[str, 
     for place in places:
         if has_code(place.said, *NOT_JUDGED):  # the same is said of others at their own places
             return CLEAN, (told, fact("place", step=place.step, rank=place.rank), *place.said)
-    return CLEAN, (told,)
+    vanished = [one for place in places for one in place.said if one.code == "vanished"]
+    return CLEAN, (told, *_widest(places), *vanished[:1])
+
+
+def _widest(places: list[PlaceRuling]) -> Facts:
+    """The limits of all places: the largest difference that any of them may hide."""
+    result = []
+    for codes in (
+        ("limits.factor",),
+        ("limits", "limits.forward"),
+        ("assumed_noise", "assumed_noise.forward"),
+    ):
+        told = [one for place in places for one in place.said if one.code in codes]
+        if told:
+            whole = next((one for one in told if "backward" in one.arguments), told[0])
+            sizes = {
+                name: _widest_of(name, [_size(one, name) for one in told if name in one.arguments])
+                for name in whole.arguments
+            }
+            result.append(replace(whole, arguments=sizes))
+    return tuple(result)
+
+
+def _widest_of(name: str, sizes: list[float]) -> float:
+    return int(min(sizes)) if name == "calls" else max(sizes)
+
+
+def _size(told: Fact, name: str) -> float:
+    value = told.arguments[name]
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def accuse_called(best: Accused, at: Fact | None) -> tuple[str, Facts]:

@@ -13,7 +13,7 @@ from msprobe_builder.facts.fact import Fact, Facts, fact
 from msprobe_builder.facts.words import standing_at
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.result import PairResult
-from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.findings import Cause, Weighed
 from msprobe_builder.verdict.ruling.conclusion import NO_NUMBERS, UNDECIDED
 
 Float = NDArray[np.float64]
@@ -59,6 +59,7 @@ class Judgement:
     said: Facts
     compared: int  # calls whose inputs and outputs could be judged
     noise: float
+    weighed: tuple[Weighed, ...] = ()
     is_reduced: bool = False  # products were made of fewer bits on one side (TF32, HF32)
 
 

@@ -58,6 +58,7 @@ ROLES = {"report.debug", "report.reference", "report.reference_run"}
 PRINTING = (
     *("msprobe_builder/command/", "msprobe_builder/tables/", "msprobe_builder/export/report"),
     *("msprobe_builder/export/verdict.py", "msprobe_builder/export/configuration.py"),
+    "msprobe_builder/export/weighed.py",
     "msprobe_builder/export/layer_mapping.py",
     *("msprobe_builder/database/findings.py", "msprobe_checks/", "tb_graph_ascend/page/"),
     *("msprobe_operators/command.py", "msprobe_operators/more_commands.py"),
