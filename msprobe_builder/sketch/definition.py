@@ -25,7 +25,7 @@ PERIOD = 64  # of the signs of rows and columns, so that shards cut at its multi
 
 # Bit i is set where the sign of position i is +. Their sum is 4 in each period and the sum of the
 # first n is near the root of n, so that constant parts neither vanish nor outweigh the rest.
-_ROW_BITS, _COLUMN_BITS = 0x4C3E1F94944FAB6B, 0xD01B43DB55CA63DB
+ROW_BITS, COLUMN_BITS = 0x4C3E1F94944FAB6B, 0xD01B43DB55CA63DB
 _WORD = (1 << 64) - 1
 
 
@@ -90,13 +90,13 @@ def slices_of_ones(grid: Grid) -> npt.NDArray[np.float64]:
     """The sums by slices of a tensor of nothing but 1, (2 * SLICES,), without making one."""
     result = np.zeros(2 * SLICES)
     for first, bits, length, part, across in (
-        (0, _ROW_BITS, grid.rows, grid.row_slice, _sum_of_signs(_COLUMN_BITS, grid.columns)),
+        (0, ROW_BITS, grid.rows, grid.row_slice, _sum_of_signs(COLUMN_BITS, grid.columns)),
         (
             SLICES,
-            _COLUMN_BITS,
+            COLUMN_BITS,
             grid.columns,
             grid.column_slice,
-            _sum_of_signs(_ROW_BITS, grid.rows),
+            _sum_of_signs(ROW_BITS, grid.rows),
         ),
     ):
         for place in range(slices_in(length)):
@@ -113,12 +113,12 @@ def _sum_of_signs(bits: int, length: int) -> int:
 
 def row_signs(length: int) -> npt.NDArray[np.int8]:
     """r: the signs of the first ``length`` rows, of all or of a slice."""
-    return _periodic(_ROW_BITS, length)
+    return _periodic(ROW_BITS, length)
 
 
 def column_signs(length: int) -> npt.NDArray[np.int8]:
     """c: the signs of the first ``length`` columns, of all or of a slice."""
-    return _periodic(_COLUMN_BITS, length)
+    return _periodic(COLUMN_BITS, length)
 
 
 def _periodic(bits: int, length: int) -> npt.NDArray[np.int8]:

@@ -15,6 +15,7 @@ from msprobe_builder.operators.table import is_in_place, operator_of
 from msprobe_builder.sketch.layout import NO_ROW
 from msprobe_collector.config.narrowing import Slice, positions
 from msprobe_collector.config.settings import MD5, SKETCH, XOR
+from msprobe_collector.one_pass.passes import fingerprint_of, pass_over
 from msprobe_collector.record.checksums import checksum, words_joined
 from msprobe_collector.record.device_rows import DeviceRows, Row
 from msprobe_collector.record.framework import Item
@@ -52,6 +53,8 @@ class _TypeNames(dict[torch.dtype, str]):
 
 _TYPE_NAMES = _TypeNames()
 _REMEMBERED = 8192
+_NO_NUMBERS = (None, None, None, None)
+_UNMEASURED = Measured(_NO_NUMBERS, None)
 _MANY = 1 << 22  # numbers of a tensor that are read whatever becomes of them
 
 
@@ -65,8 +68,18 @@ class _Known(NamedTuple):
     total: float | None  # the sum of its numbers on the host, to be checked
     bits: int | bytes | None  # instead of the sum, also of what is short: see bits_of
     digest: str  # instead of both where it is known
+    fingerprint: int | None  # instead of all where the compiled module is
     item: Item
     is_plain: bool  # no wrapper around the numbers
+
+
+class _Made(NamedTuple):
+    """A new record, and what tells its numbers from others: see :class:`_Known`."""
+
+    item: Item
+    total: float | None
+    digest: str
+    fingerprint: int | None
 
 
 class Items(NestedDescriber):
@@ -119,14 +132,14 @@ class Items(NestedDescriber):
     def tensor(self, tensor: torch.Tensor, path: str | None = None, born: bool = False) -> Item:
         """The record of one tensor; call inside :func:`unseen`."""
         if type(tensor) is torch.Tensor and _means_nothing(tensor, self.within, born):
-            return self._make(tensor, None)[0] if self._measures else _outline(tensor)
+            return self._make(tensor, None).item if self._measures else _outline(tensor)
         whole = tensor
         if self.slices:
             tensor = _cut(tensor, self.slices)
         if tensor is whole:
             item = self._remembered(tensor, born) if self._measures else _outline(tensor)
         else:
-            item = self._make(tensor, tensor)[0] if self._measures else _outline(tensor)
+            item = self._make(tensor, tensor).item if self._measures else _outline(tensor)
             item.update(type=_type_name(whole), requires_grad=whole.requires_grad)
         if self.watcher is not None and path is not None:
             self.watcher.hold(path, tensor, item)
@@ -156,11 +169,11 @@ class Items(NestedDescriber):
             plain = plain_part(tensor)
         memory = None if plain is None else memory_of(plain)
         if plain is None or memory is None:
-            return self._make(tensor, None)[0]
+            return self._make(tensor, None).item
         size = memory.nbytes()
         if not is_in_memory(plain, size):
-            return self._make(tensor, None)[0]
-        item, total, digest = self._make(tensor, plain)
+            return self._make(tensor, None).item
+        item, total, digest, fingerprint = self._make(tensor, plain)
         if not plain.is_cpu:
             return item
         bits = None
@@ -169,7 +182,9 @@ class Items(NestedDescriber):
             if not born:
                 self._foreign.add(storage)
             is_foreign = storage in self._foreign
-            if not self._identifies and (is_foreign or total is None or size <= SHORT):
+            if fingerprint is not None:
+                pass
+            elif not self._identifies and (is_foreign or total is None or size <= SHORT):
                 bits = bits_of(plain)
                 if bits is None:
                     return item
@@ -192,13 +207,14 @@ class Items(NestedDescriber):
             total,
             bits,
             digest,
+            fingerprint,
             item,
             is_plain,
         )
         return item
 
     def _still_holds(self, known: _Known, tensor: torch.Tensor, plain: torch.Tensor) -> bool:
-        _, version, address, size, total, bits, digest, item, _ = known
+        _, version, address, size, total, bits, digest, fingerprint, item, _ = known
         memory = plain.untyped_storage()
         if (
             version != plain._version
@@ -207,6 +223,8 @@ class Items(NestedDescriber):
             or item["requires_grad"] != tensor.requires_grad
         ):
             return False
+        if fingerprint is not None:
+            return fingerprint == fingerprint_of(plain)
         if digest:
             return digest == checksum(plain)
         if bits is not None:
@@ -215,17 +233,23 @@ class Items(NestedDescriber):
             return False  # it has become so since
         return is_unchanged(plain, total)
 
-    def _make(
-        self, tensor: torch.Tensor, plain: torch.Tensor | None
-    ) -> tuple[Item, float | None, str]:
-        """A new record, and what tells the numbers from others: their sum and checksum."""
-        measured: Measured | Row = Measured((None, None, None, None), None)
+    def _make(self, tensor: torch.Tensor, plain: torch.Tensor | None) -> _Made:
+        """A new record, and what tells the numbers from others."""
+        measured: Measured | Row = _UNMEASURED
         digest = ""
+        passed = None
+        sketches = self.sketches
         if plain is not None:
-            measured = measure(plain, self._there)
-            if self._with_checksum or (self._identifies and plain.is_cpu):
+            is_here = plain.is_cpu
+            passed = pass_over(plain, sketches is not None) if is_here else None
+            if passed is None:
+                measured = measure(plain, self._there)
+            if self._with_checksum or (self._identifies and is_here and passed is None):
                 digest = checksum(plain)
-        numbers = (None, None, None, None) if isinstance(measured, Row) else measured.values
+        if passed is not None:
+            numbers = passed[0]
+        else:
+            numbers = _NO_NUMBERS if isinstance(measured, Row) else measured.values
         item = Leaf(
             type=_type_name(tensor),
             dtype=_TYPE_NAMES[tensor.dtype],
@@ -245,13 +269,18 @@ class Items(NestedDescriber):
             item["md5"] = digest
         elif self._with_words:
             item["md5"] = "" if plain is None else words_joined(plain)
+        if passed is not None:
+            _, fingerprint, row = passed
+            if sketches is not None and row is not None:
+                item.row = sketches.append(row)
+            return _Made(item, None, digest, fingerprint)
         is_there = isinstance(measured, Row)
-        if self.sketches is not None and plain is not None:
-            item.row = self.sketches.add(plain, None if is_there else numbers)
+        if sketches is not None and plain is not None:
+            item.row = sketches.add(plain, None if is_there else numbers)
         if isinstance(measured, Row):
             self._waiting.append((item, measured))
-            return item, None, digest
-        return item, measured.total, digest
+            return _Made(item, None, digest, None)
+        return _Made(item, measured.total, digest, None)
 
     def saved(self, tensor: torch.Tensor, item: Item, path: str) -> Item:
         with unseen():

@@ -47,6 +47,15 @@ class Sketches:
         self._taken = 0
         self._finished: list[tuple[list[int], npt.NDArray[Any]]] = []  # numbers and rows
         self._waiting: list[tuple[int, torch.Tensor]] = []
+        self._made: list[tuple[int, bytes]] = []  # by the compiled module
+
+    def append(self, row: bytes) -> int:
+        """The number of a row that is made."""
+        with self._lock:
+            number = self._next
+            self._next += 1
+            self._made.append((number, row))
+            return number
 
     def add(self, plain: torch.Tensor, values: Values | None) -> int:
         """The number of a plain tensor's row, NO_ROW when it has none. Call inside ``unseen``.
@@ -160,6 +169,10 @@ class Sketches:
                 copied = torch.stack([row for _, row in there]).cpu().numpy()
                 rows = rows_of(copied[:, :NUMBERS], copied[:, NUMBERS], copied[:, NUMBERS + 1])
                 self._finished.append(([number for number, _ in there], rows))
+            if self._made:
+                made, texts = zip(*self._made, strict=True)
+                self._finished.append((list(made), np.frombuffer(b"".join(texts), ROW)))
+                self._made = []
             taken = np.zeros(self._next - self._taken, ROW)
             for numbers, rows in self._finished:
                 taken[np.array(numbers) - self._taken] = rows
@@ -170,7 +183,7 @@ class Sketches:
         """Number from 0 again; what was not taken is dropped."""
         with self._lock:
             self._next = self._taken = 0
-            self._finished, self._waiting = [], []
+            self._finished, self._waiting, self._made = [], [], []
             for batch in self._batches.values():
                 batch.waiting.clear()
 

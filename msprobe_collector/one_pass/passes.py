@@ -1,0 +1,125 @@
+"""Statistics, sketch and fingerprint of a tensor on the host in one pass over its memory.
+
+The compiled module is optional: without it, or with MSPROBE_COMPILED=0 in the environment, torch
+computes the same up to rounding.
+"""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+
+from msprobe_builder.sketch.definition import (
+    COLUMN_BITS,
+    ROW_BITS,
+    flat_signs,
+    grid_of,
+)
+from msprobe_collector.record.device_rows import Values
+
+_KEPT_SHAPES = 1024
+# Places in the table of types of the compiled module.
+_CODES = {
+    torch.float64: 0,
+    torch.float32: 1,
+    torch.float16: 2,
+    torch.bfloat16: 3,
+    torch.int64: 4,
+    torch.int32: 5,
+    torch.int16: 6,
+    torch.int8: 7,
+    torch.uint8: 8,
+    torch.bool: 9,
+}
+
+
+def _load() -> Any:
+    if os.environ.get("MSPROBE_COMPILED") == "0":
+        return None
+    try:
+        from msprobe_collector.one_pass import _compiled
+    except ImportError:
+        return None
+    return _compiled
+
+
+_compiled: Any = _load()
+
+
+# Max, min, mean and norm; a fingerprint that tells the numbers, to the bit, from what others may
+# make of them; and the row of ``sketch.bin``, where it is asked for.
+Passed: TypeAlias = "tuple[Values, int, bytes | None]"
+
+
+class _Plan(NamedTuple):
+    plan: Any
+    signs: tuple[Any, ...]  # arrays that the plan refers to
+
+
+def is_there() -> bool:
+    """Whether the compiled module can be used."""
+    return _compiled is not None
+
+
+def pass_over(plain: torch.Tensor, sketches: bool) -> Passed | None:
+    """What one pass over a plain tensor in the memory of this process finds.
+
+    None where the compiled module does not know the type, or where there are no numbers.
+    """
+    code = _CODES.get(plain.dtype)
+    if code is None or _compiled is None or plain.is_neg():
+        return None
+    count = plain.numel()
+    if not count:
+        return None
+    plan = plan_of(plain.shape).plan if sketches else None
+    if plain.is_contiguous():
+        return _compiled.measure(plain.data_ptr(), code, count, None, None, plan)
+    return _compiled.measure(plain.data_ptr(), code, count, plain.shape, plain.stride(), plan)
+
+
+def fingerprint_of(plain: torch.Tensor) -> int | None:
+    """The fingerprint that :func:`pass_over` found; None where it finds nothing."""
+    code = _CODES.get(plain.dtype)
+    if code is None or _compiled is None or plain.is_neg():
+        return None
+    count = plain.numel()
+    if not count:
+        return None
+    if plain.is_contiguous():
+        return _compiled.fingerprint(plain.data_ptr(), code, count, None, None)
+    return _compiled.fingerprint(plain.data_ptr(), code, count, plain.shape, plain.stride())
+
+
+@lru_cache(maxsize=_KEPT_SHAPES)
+def plan_of(shape: torch.Size) -> _Plan:
+    """What the sketch of a shape needs, made once."""
+    grid = grid_of(tuple(shape))
+    signs = flat_signs(max(grid.narrow.lines, grid.wide.width, grid.narrow.width))
+    along, narrow, wide, places = _tables(signs.along_narrow.shape[1])
+    plan = _compiled.plan(
+        grid.rows,
+        grid.columns,
+        grid.row_slice,
+        grid.column_slice,
+        grid.narrow.width,
+        grid.wide.width,
+        ROW_BITS,
+        COLUMN_BITS,
+        *(one.ctypes.data for one in (along, narrow, wide, places)),
+    )
+    return _Plan(plan, (along, narrow, wide, places))
+
+
+@lru_cache(maxsize=32)
+def _tables(length: int) -> tuple[Any, ...]:
+    """The signs of the flat order for ``length`` positions, those of a position together."""
+    signs = flat_signs(length)
+    return tuple(np.ascontiguousarray(one.T, np.float32) for one in signs)

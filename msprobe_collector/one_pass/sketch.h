@@ -1,0 +1,370 @@
+// The sums of a sketch; docs/design/sketch.md is the definition. Numbers come block by block in
+// their logical order. Sums of float grow by few numbers before they are added to sums of double.
+#pragma once
+
+#include <stdlib.h>
+
+#include "vectors.h"
+
+struct Plan {
+    int64_t size, rows, columns, row_slice, column_slice, narrow, wide;
+    const float *narrow_lines;  // 16 of each line
+    const float *wide_lines;    // one of each line
+    const float *along_wide;    // 16 of each place
+    float row[PERIOD], column[PERIOD];
+    float *along_narrow;  // with zeros behind
+};
+
+// 16 sums that are the ends of a plane: signs times what its lines or places come to.
+template <int W>
+struct Deep {
+    Floats<W> sums = Floats<W>::zero();
+    double folded[LANES] = {};
+    int adds = 0;
+};
+
+template <int W>
+INLINE void fold(Deep<W> &deep) {
+    float own[LANES];
+    memcpy(own, &deep.sums, sizeof own);
+    for (int i = 0; i < LANES; i++) deep.folded[i] += (double)own[i];
+    deep.sums = Floats<W>::zero();
+    deep.adds = 0;
+}
+
+template <int W>
+INLINE void add_deep(Deep<W> &deep, const float *signs, float sum) {
+    EACH(int k = 0; k < Floats<W>::COUNT; k++)
+        deep.sums.v[k] += load<typename Of<W>::F>(signs + k * (W / 4)) * sum;
+    if (++deep.adds == FOLDED) fold(deep);
+}
+
+template <int W>
+struct Sketcher {
+    const Plan *plan;
+    int64_t at = 0;
+    float kept[FLAT];  // of a short tensor the numbers themselves
+    // The narrow plane.
+    int64_t line = 0, place = 0;
+    Floats<W> part = Floats<W>::zero();
+    Deep<W> deep;
+    // The wide plane.
+    int64_t wide_line = 0, wide_place = 0;
+    int wide_adds = 0;
+    float *wide_sums;
+    double *wide_folded;
+    // Rows and columns.
+    bool is_grouped, is_row;
+    int64_t row = 0, column = 0, group, in_group = 0, in_slice = 0;
+    int slice = 0, adds = 0, down_adds = 0;
+    float across[PERIOD];
+    float *down;            // a sum of each column, or of each place in a group of rows
+    double *down_folded;    // a sum of each column
+    double of_rows[SLICES] = {}, of_columns[SLICES] = {};
+};
+
+// Many short rows are added up as groups of whole periods, of which signs are told at the end; one
+// long row as many short columns.
+INLINE bool is_grouped(const Plan &plan) {
+    if (plan.rows == 1) return plan.columns > SLICES * PERIOD;
+    return plan.rows > SLICES * PERIOD && plan.columns <= PERIOD;
+}
+
+INLINE int64_t group_of(const Plan &plan) {
+    int64_t columns = plan.rows == 1 ? 1 : plan.columns;
+    int64_t periods = 16 / columns;
+    return PERIOD * columns * (periods > 1 ? periods : 1);
+}
+
+// Doubles that a sketcher needs.
+INLINE int64_t room_of(const Plan &plan) {
+    int64_t down = is_grouped(plan) ? group_of(plan) : plan.columns;
+    int64_t folded = is_grouped(plan) ? PERIOD : plan.rows > FOLDED ? plan.columns : 0;
+    return plan.wide + folded + (plan.wide + down + 1) / 2 + 1;
+}
+
+template <int W>
+INLINE void begin(Sketcher<W> &s, const Plan *plan, double *room) {
+    memset(room, 0, (size_t)room_of(*plan) * sizeof(double));
+    s.plan = plan;
+    s.is_grouped = is_grouped(*plan);
+    s.is_row = plan->rows == 1;
+    s.group = group_of(*plan);
+    int64_t folded = s.is_grouped ? PERIOD : plan->rows > FOLDED ? plan->columns : 0;
+    s.wide_folded = room;
+    s.down_folded = folded ? room + plan->wide : nullptr;
+    s.wide_sums = (float *)(room + plan->wide + folded);
+    s.down = s.wide_sums + plan->wide;
+    memset(s.across, 0, sizeof s.across);
+    memset(s.kept, 0, sizeof s.kept);
+}
+
+INLINE void fold(const float *__restrict sums, double *__restrict folded, int64_t count) {
+    for (int64_t i = 0; i < count; i++) folded[i] += (double)sums[i];
+}
+
+template <int W>
+INLINE void add_narrow(Sketcher<W> &s, const float *x, int64_t count) {
+    typedef typename Of<W>::F F;
+    const int many = Floats<W>::COUNT;
+    const Plan &plan = *s.plan;
+    int64_t line = s.line, place = s.place;
+    F part[many], deep[many];
+    EACH(int j = 0; j < many; j++) {
+        part[j] = s.part.v[j];
+        deep[j] = s.deep.sums.v[j];
+    }
+    for (int64_t i = 0; i < count;) {
+        int64_t length = plan.narrow - place;
+        if (length > count - i) length = count - i;
+        const float *from = x + i, *signs = plan.along_narrow + place;
+        int64_t k = 0, readable = count - i;
+        // What is read beyond a line counts 0.
+        for (; k < length && k + LANES <= readable; k += LANES)
+            EACH(int j = 0; j < many; j++)
+                part[j] += load<F>(from + k + j * (W / 4)) * load<F>(signs + k + j * (W / 4));
+        if (k < length) {
+            float rest[LANES] = {};
+            memcpy(rest, from + k, (size_t)(length - k) * sizeof(float));
+            EACH(int j = 0; j < many; j++)
+                part[j] += load<F>(rest + j * (W / 4)) * load<F>(signs + k + j * (W / 4));
+        }
+        i += length;
+        place += length;
+        if (place < plan.narrow) break;
+        float sum = sum_of<W>(part);
+        EACH(int j = 0; j < many; j++) {
+            deep[j] += load<F>(plan.narrow_lines + LANES * line + j * (W / 4)) * sum;
+            part[j] = F{};
+        }
+        place = 0;
+        if (++line % FOLDED == 0) {
+            EACH(int j = 0; j < many; j++) {
+                s.deep.sums.v[j] = deep[j];
+                deep[j] = F{};
+            }
+            fold(s.deep);
+        }
+    }
+    s.line = line;
+    s.place = place;
+    EACH(int j = 0; j < many; j++) {
+        s.part.v[j] = part[j];
+        s.deep.sums.v[j] = deep[j];
+    }
+}
+
+template <int W>
+INLINE void add_scaled(float *sums, const float *x, float by, int64_t count) {
+    typedef typename Of<W>::F F;
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        EACH(int k = 0; k < Floats<W>::COUNT; k++) {
+            float *to = sums + i + k * (W / 4);
+            store(to, load<F>(to) + load<F>(x + i + k * (W / 4)) * by);
+        }
+    for (; i < count; i++) sums[i] += by * x[i];
+}
+
+template <int W>
+INLINE void add_wide(Sketcher<W> &s, const float *x, int64_t count) {
+    const Plan &plan = *s.plan;
+    for (int64_t i = 0; i < count;) {
+        int64_t length = plan.wide - s.wide_place;
+        if (length > count - i) length = count - i;
+        add_scaled<W>(s.wide_sums + s.wide_place, x + i, plan.wide_lines[s.wide_line], length);
+        i += length;
+        s.wide_place += length;
+        if (s.wide_place == plan.wide) {
+            s.wide_place = 0;
+            s.wide_line++;
+            if (++s.wide_adds == FOLDED) {
+                fold(s.wide_sums, s.wide_folded, plan.wide);
+                memset(s.wide_sums, 0, (size_t)plan.wide * sizeof(float));
+                s.wide_adds = 0;
+            }
+        }
+    }
+}
+
+// -- rows and columns -----------------------------------------------------------------------------
+
+// What rows of equal columns come to: signs of rows times the sums of their places.
+INLINE void down_rows(const float *__restrict sums, const float *signs, int64_t rows,
+                      int64_t columns, double *__restrict found) {
+    for (int64_t k = 0; k < rows; k++) {
+        const double sign = signs[k % PERIOD];
+        for (int64_t j = 0; j < columns; j++) found[j] += sign * (double)sums[k * columns + j];
+    }
+}
+
+template <int W>
+INLINE void fold_group(Sketcher<W> &s) {
+    const Plan &plan = *s.plan;
+    int64_t columns = s.is_row ? 1 : plan.columns;
+    double found[PERIOD] = {}, sum = 0;
+    down_rows(s.down, s.is_row ? plan.column : plan.row, s.group / columns, columns, found);
+    for (int64_t j = 0; j < columns; j++) {
+        sum += (s.is_row ? 1.0f : plan.column[j]) * found[j];
+        s.down_folded[j] += found[j];
+    }
+    s.of_rows[s.slice] += sum;
+    memset(s.down, 0, (size_t)s.group * sizeof(float));
+    s.adds = 0;
+}
+
+template <int W>
+INLINE void add_grouped(Sketcher<W> &s, const float *x, int64_t count) {
+    const Plan &plan = *s.plan;
+    int64_t slice = s.is_row ? plan.column_slice : plan.row_slice * plan.columns;
+    for (int64_t i = 0; i < count;) {
+        int64_t length = s.group - s.in_group;
+        if (length > count - i) length = count - i;
+        if (length > slice - s.in_slice) length = slice - s.in_slice;
+        add_scaled<W>(s.down + s.in_group, x + i, 1, length);
+        i += length;
+        s.in_group += length;
+        s.in_slice += length;
+        if (s.in_group == s.group) {
+            s.in_group = 0;
+            s.adds++;
+        }
+        if (s.adds == FOLDED || s.in_slice == slice) fold_group(s);
+        if (s.in_slice == slice) {
+            s.in_slice = s.in_group = 0;
+            s.slice++;
+        }
+    }
+}
+
+template <int W>
+INLINE void fold_across(Sketcher<W> &s) {
+    int64_t used = s.plan->columns < PERIOD ? s.plan->columns : PERIOD;
+    double sum = 0;
+    for (int64_t i = 0; i < used; i++) sum += (double)(s.plan->column[i] * s.across[i]);
+    s.of_rows[s.slice] += sum;
+    memset(s.across, 0, sizeof s.across);
+    s.adds = 0;
+}
+
+INLINE void add_both(float *__restrict across, float *__restrict down, const float *__restrict x,
+                     float own, float all, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        across[i] += own * x[i];
+        down[i] += all * x[i];
+    }
+}
+
+// The same of whole periods.
+template <int W>
+INLINE void add_periods(float *across, float *down, const float *x, float own, float all,
+                        int64_t count) {
+    typedef typename Of<W>::F F;
+    const int many = PERIOD * 4 / W;
+    F sums[many];
+    EACH(int k = 0; k < many; k++) sums[k] = load<F>(across + k * (W / 4));
+    for (int64_t i = 0; i < count; i += PERIOD)
+        EACH(int k = 0; k < many; k++) {
+            int64_t at = i + k * (W / 4);
+            F one = load<F>(x + at);
+            sums[k] += one * own;
+            store(down + at, load<F>(down + at) + one * all);
+        }
+    EACH(int k = 0; k < many; k++) store(across + k * (W / 4), sums[k]);
+}
+
+template <int W>
+INLINE void add_rows(Sketcher<W> &s, const float *x, int64_t count) {
+    const Plan &plan = *s.plan;
+    for (int64_t i = 0; i < count;) {
+        int64_t length = plan.columns - s.column;
+        if (length > count - i) length = count - i;
+        float own = plan.row[s.in_slice % PERIOD], all = plan.row[s.row % PERIOD];
+        int64_t k = 0, first = s.column % PERIOD;
+        if (first) {
+            k = PERIOD - first < length ? PERIOD - first : length;
+            add_both(s.across + first, s.down + s.column, x + i, own, all, k);
+        }
+        int64_t whole = (length - k) / PERIOD * PERIOD;
+        if (whole) add_periods<W>(s.across, s.down + s.column + k, x + i + k, own, all, whole);
+        k += whole;
+        if (k < length) add_both(s.across, s.down + s.column + k, x + i + k, own, all, length - k);
+        s.adds += (int)(length / PERIOD) + 1;
+        i += length;
+        s.column += length;
+        bool is_over = s.column == plan.columns;
+        if (is_over) {
+            s.column = 0;
+            s.row++;
+            s.in_slice++;
+            if (s.down_folded && ++s.down_adds == FOLDED) {
+                fold(s.down, s.down_folded, plan.columns);
+                memset(s.down, 0, (size_t)plan.columns * sizeof(float));
+                s.down_adds = 0;
+            }
+        }
+        bool is_next = is_over && s.in_slice == plan.row_slice;
+        if (s.adds >= FOLDED || is_next || s.row == plan.rows) fold_across(s);
+        if (is_next) {
+            s.in_slice = 0;
+            s.slice++;
+        }
+    }
+}
+
+// The next numbers, all finite; BLOCK of them unless they are the last.
+template <int W>
+INLINE void add_block(Sketcher<W> &s, const float *x, int64_t count) {
+    if (s.plan->size <= FLAT) {
+        memcpy(s.kept, x, (size_t)count * sizeof(float));
+    } else {
+        add_narrow(s, x, count);
+        add_wide(s, x, count);
+    }
+    if (s.is_grouped)
+        add_grouped(s, x, count);
+    else
+        add_rows(s, x, count);
+    s.at += count;
+}
+
+template <int W>
+INLINE void finish(Sketcher<W> &s, float *numbers) {
+    const Plan &plan = *s.plan;
+    const double scale = 0.17677669529663687;  // the inverse root of FLAT
+    if (plan.size <= FLAT) {
+        memcpy(numbers, s.kept, sizeof s.kept);
+    } else {
+        if (s.place) add_deep(s.deep, plan.narrow_lines + LANES * s.line, sum_of<W>(s.part.v));
+        fold(s.deep);
+        fold(s.wide_sums, s.wide_folded, plan.wide);
+        Deep<W> deep;
+        for (int64_t t = 0; t < plan.wide; t++)
+            add_deep(deep, plan.along_wide + LANES * t, (float)s.wide_folded[t]);
+        fold(deep);
+        for (int k = 0; k < LANES; k++) {
+            numbers[k] = (float)(s.deep.folded[k] * scale);
+            numbers[LANES + k] = (float)(deep.folded[k] * scale);
+        }
+    }
+    if (s.is_grouped && (s.in_slice || s.adds)) fold_group(s);
+    if (s.is_grouped && s.is_row) {
+        double all = 0;
+        for (int k = 0; k < SLICES; k++) all += s.of_rows[k];
+        for (int k = 0; k < SLICES; k++) {
+            numbers[FLAT + SLICES + k] = (float)(plan.row[0] * s.of_rows[k]);
+            numbers[FLAT + k] = (float)(k ? 0 : plan.row[0] * all);
+        }
+        return;
+    }
+    for (int64_t first = 0, k = 0; first < plan.columns; first += plan.column_slice, k++)
+        for (int64_t j = first; j < plan.columns && j < first + plan.column_slice; j++) {
+            double one = s.down_folded ? s.down_folded[j] : 0;
+            if (!s.is_grouped) one += s.down[j];
+            s.of_columns[k] += plan.column[(j - first) % PERIOD] * one;
+        }
+    for (int k = 0; k < SLICES; k++) {
+        numbers[FLAT + k] = (float)s.of_rows[k];
+        numbers[FLAT + SLICES + k] = (float)s.of_columns[k];
+    }
+}
