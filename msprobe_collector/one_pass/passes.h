@@ -107,10 +107,10 @@ INLINE void run(Job &job) {
 
 // The same for each kind of processor; all find the same numbers.
 #if defined(__x86_64__) && defined(__GNUC__)
-__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))) static void run_avx512(Job &job) {
+__attribute__((target("fma,avx512f,avx512bw,avx512dq,avx512vl"))) static void run_avx512(Job &job) {
     run<64>(job);
 }
-__attribute__((target("avx2"))) static void run_avx2(Job &job) { run<32>(job); }
+__attribute__((target("avx2,fma"))) static void run_avx2(Job &job) { run<32>(job); }
 #endif
 static void run_plainly(Job &job) { run<16>(job); }
 
@@ -122,7 +122,8 @@ static Run best_run(int limit) {
     bool has_512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     if (limit > 1 && has_512) return run_avx512;
-    if (limit > 0 && __builtin_cpu_supports("avx2")) return run_avx2;
+    if (limit > 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return run_avx2;
 #endif
     (void)limit;
     return run_plainly;

@@ -22,7 +22,6 @@ from msprobe_builder.sketch.definition import (
     flat_signs,
     grid_of,
 )
-from msprobe_collector.record.device_rows import Values
 
 _KEPT_SHAPES = 1024
 # Places in the table of types of the compiled module.
@@ -55,7 +54,7 @@ _compiled: Any = _load()
 
 # Max, min, mean and norm; a fingerprint that tells the numbers, to the bit, from what others may
 # make of them; and the row of ``sketch.bin``, where it is asked for.
-Passed: TypeAlias = "tuple[Values, int, bytes | None]"
+Passed: TypeAlias = "tuple[tuple[Any, Any, Any, Any], int, bytes | None]"
 
 
 class _Plan(NamedTuple):

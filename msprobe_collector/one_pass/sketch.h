@@ -20,7 +20,6 @@ template <int W>
 struct Deep {
     Floats<W> sums = Floats<W>::zero();
     double folded[LANES] = {};
-    int adds = 0;
 };
 
 template <int W>
@@ -29,14 +28,29 @@ INLINE void fold(Deep<W> &deep) {
     memcpy(own, &deep.sums, sizeof own);
     for (int i = 0; i < LANES; i++) deep.folded[i] += (double)own[i];
     deep.sums = Floats<W>::zero();
-    deep.adds = 0;
 }
 
 template <int W>
-INLINE void add_deep(Deep<W> &deep, const float *signs, float sum) {
+INLINE void add_signed(Floats<W> &sums, const float *signs, float by) {
     EACH(int k = 0; k < Floats<W>::COUNT; k++)
-        deep.sums.v[k] += load<typename Of<W>::F>(signs + k * (W / 4)) * sum;
-    if (++deep.adds == FOLDED) fold(deep);
+        sums.v[k] += load<typename Of<W>::F>(signs + k * (W / 4)) * by;
+}
+
+// Four at a time, which do not wait for each other.
+template <int W>
+INLINE void add_ends(Deep<W> &deep, const float *signs, const double *sums, int64_t count) {
+    for (int64_t first = 0; first < count; first += FOLDED) {
+        Floats<W> own[4] = {Floats<W>::zero(), Floats<W>::zero(), Floats<W>::zero(), Floats<W>::zero()};
+        int64_t last = count - first < FOLDED ? count : first + FOLDED, i = first;
+        for (; i + 4 <= last; i += 4)
+            EACH(int k = 0; k < 4; k++)
+                add_signed(own[k], signs + LANES * (i + k), (float)sums[i + k]);
+        for (; i < last; i++) add_signed(own[0], signs + LANES * i, (float)sums[i]);
+        EACH(int k = 0; k < Floats<W>::COUNT; k++)
+            deep.sums.v[k] =
+                (own[0].v[k] + own[1].v[k]) + (own[2].v[k] + own[3].v[k]);
+        fold(deep);
+    }
 }
 
 template <int W>
@@ -335,13 +349,11 @@ INLINE void finish(Sketcher<W> &s, float *numbers) {
     if (plan.size <= FLAT) {
         memcpy(numbers, s.kept, sizeof s.kept);
     } else {
-        if (s.place) add_deep(s.deep, plan.narrow_lines + LANES * s.line, sum_of<W>(s.part.v));
+        if (s.place) add_signed(s.deep.sums, plan.narrow_lines + LANES * s.line, sum_of<W>(s.part.v));
         fold(s.deep);
         fold(s.wide_sums, s.wide_folded, plan.wide);
         Deep<W> deep;
-        for (int64_t t = 0; t < plan.wide; t++)
-            add_deep(deep, plan.along_wide + LANES * t, (float)s.wide_folded[t]);
-        fold(deep);
+        add_ends(deep, plan.along_wide, s.wide_folded, plan.wide);
         for (int k = 0; k < LANES; k++) {
             numbers[k] = (float)(s.deep.folded[k] * scale);
             numbers[LANES + k] = (float)(deep.folded[k] * scale);

@@ -38,8 +38,10 @@ INLINE void add_lanes(Sums<W> &sums, const double *numbers) {
     typedef typename Of<W>::D D;
     EACH(int k = 0; k < Doubles<W>::COUNT; k++) {
         D wide = load<D>(numbers + k * (W / 8));
+        D square = wide * wide;
+        ROUNDED(square);
         sums.total.v[k] += wide;
-        sums.squares.v[k] += wide * wide;
+        sums.squares.v[k] += square;
     }
 }
 

@@ -8,6 +8,16 @@
 #define INLINE static inline __attribute__((always_inline))
 #define EACH _Pragma("GCC unroll 16") for
 
+// Products are exact everywhere else, so that it is the same whether they are rounded before they
+// are added; here they must be.
+#if defined(__x86_64__)
+#define ROUNDED(product) __asm__("" : "+v"(product))
+#elif defined(__aarch64__)
+#define ROUNDED(product) __asm__("" : "+w"(product))
+#else
+#define ROUNDED(product)
+#endif
+
 const int64_t BLOCK = 2048;  // numbers that are read together while they are near the processor
 const int64_t PERIOD = 64;   // of the signs of rows and columns
 const int LANES = 16;
