@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -43,10 +44,9 @@ def _load() -> Any:
     if os.environ.get("MSPROBE_COMPILED") == "0":
         return None
     try:
-        from msprobe_collector.one_pass import _compiled
+        return import_module("msprobe_collector.one_pass._compiled")
     except ImportError:
         return None
-    return _compiled
 
 
 _compiled: Any = _load()

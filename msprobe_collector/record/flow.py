@@ -131,14 +131,18 @@ class _Packing:
         """Pack a row; False if a maker of it is yet to come."""
         section, position, found = row
         first, marks, others = found
-        if not others and type(first) is Origin and first.kind == _RECORD:  # as nearly all are
-            number = self._numbers.get(first.name)
+        if not others:  # as nearly all are
+            if isinstance(first, Share):
+                sender, place = first
+                is_known = sender.is_over and sender.ordinals is None
+                name, own = sender.name, sender.section
+            else:
+                kind, name, own, place, _ = first
+                is_known = kind == _RECORD
+            number = self._numbers.get(name) if is_known else None
             if number is not None:
-                last = first.section, marks
                 self._rows.append(
-                    _pack(
-                        record, position, number, first.position, NONE, 0, section, _RECORD, *last
-                    )
+                    _pack(record, position, number, place, NONE, 0, section, _RECORD, own, marks)
                 )
                 return True
         return self._add_other(record, row)

@@ -28,14 +28,15 @@ from msprobe_collector.write.records import Leaf
 
 # The keys of a record in the order in which the tensors of a section count.
 SECTIONS = {
-    "input_args": Place.INPUT,
-    "input_kwargs": Place.INPUT,
-    "input": Place.INPUT,
-    "output": Place.OUTPUT,
-    "parameters": Place.PARAMETERS,
-    "input_gradients": Place.INPUT_GRADIENTS,
-    "output_gradients": Place.OUTPUT_GRADIENTS,
+    "input_args": int(Place.INPUT),
+    "input_kwargs": int(Place.INPUT),
+    "input": int(Place.INPUT),
+    "output": int(Place.OUTPUT),
+    "parameters": int(Place.PARAMETERS),
+    "input_gradients": int(Place.INPUT_GRADIENTS),
+    "output_gradients": int(Place.OUTPUT_GRADIENTS),
 }
+_PARAMETERS_GRAD = int(Place.PARAMETERS_GRAD)
 
 
 class SketchFile:
@@ -106,11 +107,12 @@ def shown_in(name: str, record: Any) -> tuple[Shown, ...]:
     """Section, position in it and row of each tensor of a record that has a sketch."""
     is_gradient = name.endswith(".parameters_grad")
     found: list[Shown] = []
-    positions = [0] * len(Place)
+    positions: dict[int, int] = {}
     for key, value in record.items():
-        section = Place.PARAMETERS_GRAD if is_gradient else SECTIONS.get(key)
+        section = _PARAMETERS_GRAD if is_gradient else SECTIONS.get(key)
         if section is not None and value:
-            positions[section] = _collect((value,), section, positions[section], found)
+            parts = value if type(value) is list else (value,)
+            positions[section] = _collect(parts, section, positions.get(section, 0), found)
     return tuple(found)
 
 
