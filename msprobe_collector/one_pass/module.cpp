@@ -15,6 +15,7 @@ static void free_plan(PyObject *capsule) {
     Plan *plan = (Plan *)PyCapsule_GetPointer(capsule, PLAN);
     if (plan) free(plan->along_narrow);
     free(plan);
+    Py_XDECREF((PyObject *)PyCapsule_GetContext(capsule));
 }
 
 static void set_signs(float *signs, unsigned long long bits) {
@@ -23,17 +24,18 @@ static void set_signs(float *signs, unsigned long long bits) {
 
 PyDoc_STRVAR(plan_doc,
              "plan(rows, columns, row_slice, column_slice, narrow, wide, row_bits, column_bits,\n"
-             "     along_narrow, narrow_lines, wide_lines, along_wide)\n--\n\n"
-             "What the sketches of a layout need; the last four are addresses of signs as float32,\n"
-             "which must stay there: of places in narrow lines, 16 of each narrow line, of wide\n"
-             "lines, 16 of each place in wide lines.");
+             "     along_narrow, narrow_lines, wide_lines, along_wide, owner)\n--\n\n"
+             "What the sketches of a layout need; four are addresses of signs as float32, in memory\n"
+             "of ``owner``, which the plan holds: of places in narrow lines, 16 of each narrow line,\n"
+             "of wide lines, 16 of each place in wide lines.");
 
 static PyObject *make_plan(PyObject *, PyObject *arguments) {
     long long rows, columns, row_slice, column_slice, narrow, wide;
     unsigned long long row_bits, column_bits, along, narrow_lines, wide_lines, along_wide;
-    if (!PyArg_ParseTuple(arguments, "LLLLLLKKKKKK:plan", &rows, &columns, &row_slice,
+    PyObject *owner;
+    if (!PyArg_ParseTuple(arguments, "LLLLLLKKKKKKO:plan", &rows, &columns, &row_slice,
                           &column_slice, &narrow, &wide, &row_bits, &column_bits, &along,
-                          &narrow_lines, &wide_lines, &along_wide))
+                          &narrow_lines, &wide_lines, &along_wide, &owner))
         return nullptr;
     if (rows < 1 || columns < 1 || row_slice < 1 || column_slice < 1 || narrow < 1 || wide < 1) {
         PyErr_SetString(PyExc_ValueError, "a layout has lengths of 1 and more");
@@ -64,7 +66,10 @@ static PyObject *make_plan(PyObject *, PyObject *arguments) {
     if (!capsule) {
         free(signs);
         free(plan);
+        return nullptr;
     }
+    Py_INCREF(owner);
+    PyCapsule_SetContext(capsule, owner);
     return capsule;
 }
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -57,11 +57,6 @@ _compiled: Any = _load()
 Passed: TypeAlias = "tuple[tuple[Any, Any, Any, Any], int, bytes | None]"
 
 
-class _Plan(NamedTuple):
-    plan: Any
-    signs: tuple[Any, ...]  # arrays that the plan refers to
-
-
 def is_there() -> bool:
     """Whether the compiled module can be used."""
     return _compiled is not None
@@ -78,7 +73,7 @@ def pass_over(plain: torch.Tensor, sketches: bool) -> Passed | None:
     count = plain.numel()
     if not count:
         return None
-    plan = plan_of(plain.shape).plan if sketches else None
+    plan = plan_of(plain.shape) if sketches else None
     if plain.is_contiguous():
         return _compiled.measure(plain.data_ptr(), code, count, None, None, plan)
     return _compiled.measure(plain.data_ptr(), code, count, plain.shape, plain.stride(), plan)
@@ -98,12 +93,12 @@ def fingerprint_of(plain: torch.Tensor) -> int | None:
 
 
 @lru_cache(maxsize=_KEPT_SHAPES)
-def plan_of(shape: torch.Size) -> _Plan:
+def plan_of(shape: torch.Size) -> Any:
     """What the sketch of a shape needs, made once."""
     grid = grid_of(tuple(shape))
-    signs = flat_signs(max(grid.narrow.lines, grid.wide.width, grid.narrow.width))
-    along, narrow, wide, places = _tables(signs.along_narrow.shape[1])
-    plan = _compiled.plan(
+    lengths = (grid.narrow.lines, grid.narrow.width, grid.wide.lines, grid.wide.width)
+    tables = _tables(flat_signs(max(lengths)).along_narrow.shape[1])
+    return _compiled.plan(
         grid.rows,
         grid.columns,
         grid.row_slice,
@@ -112,9 +107,9 @@ def plan_of(shape: torch.Size) -> _Plan:
         grid.wide.width,
         ROW_BITS,
         COLUMN_BITS,
-        *(one.ctypes.data for one in (along, narrow, wide, places)),
+        *(one.ctypes.data for one in tables),
+        tables,
     )
-    return _Plan(plan, (along, narrow, wide, places))
 
 
 @lru_cache(maxsize=32)

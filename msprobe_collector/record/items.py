@@ -182,14 +182,13 @@ class Items(NestedDescriber):
             if not born:
                 self._foreign.add(storage)
             is_foreign = storage in self._foreign
-            if fingerprint is not None:
-                pass
-            elif not self._identifies and (is_foreign or total is None or size <= SHORT):
-                bits = bits_of(plain)
-                if bits is None:
+            if fingerprint is None:
+                if not self._identifies and (is_foreign or total is None or size <= SHORT):
+                    bits = bits_of(plain)
+                    if bits is None:
+                        return item
+                elif total is None and not digest:
                     return item
-            elif total is None and not digest:
-                return item
             version = plain._version
             address = plain.data_ptr()
         except (RuntimeError, NotImplementedError):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -219,7 +220,7 @@ def test_what_it_does_not_know_it_leaves_to_torch() -> None:
 
 def test_what_does_not_fit_together_is_refused() -> None:
     tensor = torch.ones(6)
-    plan = passes.plan_of(torch.Size((6,))).plan
+    plan = passes.plan_of(torch.Size((6,)))
     measured = passes._compiled.measure
     for given_ in (
         (tensor.data_ptr(), 1, 5, None, None, plan),  # of six numbers
@@ -241,6 +242,18 @@ def test_threads_do_not_disturb_each_other() -> None:
     wanted = [pass_over(one, True) for one in given_]
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(lambda one: pass_over(one, True), given_ * 5)) == wanted * 5
+
+
+def test_a_plan_outlives_what_is_kept_of_its_shape() -> None:
+    tensor = torch.randn(70, 90)
+    plan, wanted = passes.plan_of(tensor.shape), pass_over(tensor, True)
+    passes.plan_of.cache_clear()
+    passes._tables.cache_clear()
+    gc.collect()
+    given_ = (tensor.data_ptr(), 1, tensor.numel(), None, None, plan)
+    others = [torch.rand(100_000) for _ in range(20)]  # which would take its memory
+    assert passes._compiled.measure(*given_) == wanted
+    assert len(others) == 20
 
 
 def test_rows_of_both_ways_keep_their_numbers() -> None:
