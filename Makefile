@@ -217,8 +217,8 @@ $(VENV)/.runtime: setup.cfg pyproject.toml constraints.txt | $(PY)
 	@touch $@
 
 # Where there is no compiler nothing is made, and all works without.
-$(VENV)/.compiled: setup.py $(wildcard msprobe_collector/one_pass/*.h msprobe_collector/one_pass/*.cpp) | $(VENV)/.runtime
-	@$(PY) setup.py --quiet build_ext --inplace
+$(VENV)/.compiled: scripts/compiled.py $(wildcard msprobe_collector/one_pass/*.h msprobe_collector/one_pass/*.cpp) | $(VENV)/.runtime
+	@$(PY) scripts/compiled.py
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime

@@ -36,6 +36,7 @@ class Way(NamedTuple):
     task: str = "statistics"
     section: dict[str, Any] = {}  # noqa: RUF012 - never written to
     is_ours: bool = False  # the reference has nothing like it
+    is_compiled: bool = True  # with the compiled module, where it is
 
 
 WAYS = {
@@ -47,6 +48,11 @@ WAYS = {
     "mix, md5": Way("mix", "statistics", {"summary_mode": "md5"}),
     "mix, tensor": Way("mix", "tensor"),
     "mix, structure": Way("mix", "structure"),
+    "L0, torch alone": Way("L0", "statistics", {"summary_mode": "statistics"}, True, False),
+    "mix, torch alone": Way("mix", "statistics", {"summary_mode": "statistics"}, True, False),
+    "mix, sketch, flow, torch alone": Way(
+        "mix", "statistics", {"summary_mode": "sketch", "flow": True}, True, False
+    ),
 }
 
 
@@ -161,6 +167,10 @@ def measure(net: str, tool: str, names: Sequence[str], turns: int) -> dict[str, 
     sys.path.insert(0, str(REPOSITORY))
     package = "msprobe_collector" if tool == "ours" else "msprobe.pytorch"
     make_debugger = importlib.import_module(package).PrecisionDebugger
+    passes: Any = None
+    if tool == "ours":
+        passes = importlib.import_module("msprobe_collector.one_pass.passes")
+        compiled = passes._compiled
     logging.disable(logging.WARNING)
     taken: dict[str, list[float]] = {name: [] for name in ("plain", *names)}
 
@@ -196,6 +206,8 @@ def measure(net: str, tool: str, names: Sequence[str], turns: int) -> dict[str, 
         for _ in range(turns):
             timed("plain", step)
             for number, name in enumerate(names):
+                if passes is not None:
+                    passes._compiled = compiled if WAYS[name].is_compiled else None
                 # A process has one debugger. That of the reference cannot be put in place of.
                 if debugger is None or tool == "ours":
                     config_path = str(Path(top, str(number), "config.json"))

@@ -9,11 +9,13 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 from setuptools import build_meta
 
 import assets
+import compiled
 import node
 
 Settings = dict[str, Any] | None
@@ -21,6 +23,8 @@ Settings = dict[str, Any] | None
 # The same source gives the same bytes whenever and by whomever it is built.
 os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")  # 1980, where zip's calendar begins
 os.umask(0o022)
+
+compiled.add()
 
 get_requires_for_build_editable = build_meta.get_requires_for_build_editable
 prepare_metadata_for_build_wheel = build_meta.prepare_metadata_for_build_wheel
@@ -40,7 +44,8 @@ def build_wheel(
 ) -> str:
     _generate()
     # setuptools packs whatever an earlier build left there, deleted modules included.
-    shutil.rmtree("build/lib", ignore_errors=True)
+    for folder in Path("build").glob("lib*"):
+        shutil.rmtree(folder, ignore_errors=True)
     return str(build_meta.build_wheel(wheel_directory, config_settings, metadata_directory))
 
 
