@@ -1,4 +1,4 @@
-"""The one compiled part: the module that goes over a tensor once. ``python scripts/compiled.py`` makes it.
+"""The one compiled part, which goes over a tensor once; ``python scripts/compiled.py`` makes it.
 
 It is optional: where nothing can be compiled, or with MSPROBE_COMPILED=0 in the environment,
 everything is built without it, and works.

@@ -19,7 +19,7 @@ from msprobe_builder.dump.flow_layout import (
     Maker,
     Mark,
 )
-from msprobe_collector.record.origins import Origin, Row, Share, Source
+from msprobe_collector.record.origins import Row, Share, Source
 from msprobe_collector.write.flow_file import CountedFlow, Entries, FlowFile
 
 
