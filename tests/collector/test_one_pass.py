@@ -8,6 +8,9 @@ from __future__ import annotations
 import gc
 import json
 import math
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,7 +29,7 @@ from msprobe_collector.record.sketches import Sketches
 from msprobe_collector.record.statistics import measure
 from msprobe_collector.unseen import unseen
 from tests.collector.recording import read_dump, tensors
-from tests.processes import run_program
+from tests.conftest import REPOSITORY
 
 pytestmark = pytest.mark.skipif(not passes.is_there(), reason="the compiled module is not there")
 
@@ -274,6 +277,29 @@ def test_rows_of_both_ways_keep_their_numbers() -> None:
     assert len(row) == empty.itemsize
 
 
+FIELDS = ("Max", "Min", "Mean", "Norm")
+# What measures, tells again and sketches, all of which must hold without it.
+BOTH_WAYS = ("measured_again", "norms", "unseen_writes", "number_types", "measured_numbers")
+
+
+def run_alone(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    """A new interpreter, as whether the module is loaded is told by its environment."""
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.repeated
+def test_what_is_tested_with_it_holds_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MSPROBE_COMPILED", "0")
+    for name in tuple(os.environ):
+        if name.startswith("PYTEST_"):
+            monkeypatch.delenv(name)
+    files = [f"tests/collector/test_{name}.py" for name in BOTH_WAYS]
+    done = run_alone(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", *files])
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
 TRAINING = """
 import hashlib, json, sys, threading, torch
 from msprobe_collector import PrecisionDebugger
@@ -297,6 +323,9 @@ for step in range(2):
     if sys.argv[2] != "plain":
         debugger.stop()
         debugger.step()
+if sys.argv[2] != "plain":
+    from msprobe_collector.one_pass.passes import is_there
+    assert is_there() == (sys.argv[2] == "1")
 content = b"".join(p.detach().numpy().tobytes() for p in net.parameters())
 print(hashlib.sha256(content).hexdigest())
 """
@@ -308,7 +337,7 @@ def test_dumps_with_and_without_it_agree_and_change_no_training(
     digests, dumps = set(), {}
     for way in ("plain", "1", "0"):
         monkeypatch.setenv("MSPROBE_COMPILED", way)
-        done = run_program(tmp_path, TRAINING, str(tmp_path / way), way)
+        done = run_alone(["-c", TRAINING, str(tmp_path / way), way])
         assert done.returncode == 0, done.stderr
         digests.add(done.stdout)
         if way != "plain":
@@ -329,6 +358,3 @@ def test_dumps_with_and_without_it_agree_and_change_no_training(
         assert count > 50
         assert (one.directory / NAME).exists()
         assert (other.directory / NAME).exists()
-
-
-FIELDS = ("Max", "Min", "Mean", "Norm")
