@@ -13,6 +13,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -188,6 +189,31 @@ def test_equal_tensors_have_equal_bytes_wherever_they_lie(shape: tuple[int, ...]
     assert len({found(one)[2].tobytes() for one in (*views, turned, tensor.double())}) == 1
     assert len({found(one)[0] for one in (*views, turned)}) == 1
     assert len({found(one)[1] for one in views}) == 1  # turned has another order in memory
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.integers(1, 3)), min_size=3, max_size=5),
+    st.randoms(use_true_random=False),
+    st.sampled_from([torch.float32, torch.bfloat16, torch.int16, torch.float64, torch.bool]),
+)
+def test_any_steps_in_any_order_give_the_numbers_of_a_copy(
+    sizes: list[tuple[int, int]], chance: Random, dtype: torch.dtype
+) -> None:
+    whole = made(tuple(size * step for size, step in sizes), dtype)
+    cut = whole[tuple(slice(step - 1, None, step) for _, step in sizes)]
+    order = list(range(len(sizes)))
+    chance.shuffle(order)
+    view = cut.permute(order)
+    (values, fingerprint, row), copied = found(view), found(view.contiguous())
+    assert row.tobytes() == copied[2].tobytes()
+    assert values[:2] == copied[0][:2]
+    if dtype is not torch.bool:
+        assert np.allclose(values, copied[0], rtol=2e-7, atol=0)
+    assert fingerprint == fingerprint_of(view)
+    if view.numel() > 1:
+        place = tuple(size - 1 for size in view.shape)
+        view[place] = 1 - view[place] if dtype is not torch.bool else ~view[place]
+        assert fingerprint != fingerprint_of(view)
 
 
 @given(st.integers(0, 4999), st.integers(0, 4999), st.sampled_from([torch.float32, torch.int16]))
