@@ -162,8 +162,8 @@ class Ledger:
         """The files of the step if anything was recorded in it."""
         return self._files
 
-    def flush(self, open_calls: Sequence[OpenCall] = ()) -> None:
-        """Write what has come, and ``open_calls`` until the next flush."""
+    def flush(self, open_calls: Sequence[OpenCall] = (), is_over: bool = False) -> None:
+        """Write what has come, and ``open_calls`` until the next flush; all, if it ``is_over``."""
         with self.lock:
             self._last_flush = time.monotonic()
             try:
@@ -172,7 +172,7 @@ class Ledger:
                 if self._files is not None:
                     self._files.flush(self.stacks.lines, open_calls)
                     if self.watcher is not None:
-                        self.watcher.compare(self.stacks.lines)
+                        self.watcher.compare(self.stacks.lines, is_over)
                     if self.flow is not None:
                         self.flow.rows.flush()
             except OSError as error:

@@ -71,7 +71,7 @@ class Session:
         ledger.active = False
         if not self.backwards.are_awaited():
             self.parameters.release()
-        ledger.flush()
+        ledger.flush(is_over=True)
         self.items.forget_step()
         if self.flow is not None:
             self.flow.end_window()

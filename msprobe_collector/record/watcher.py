@@ -34,8 +34,8 @@ class Watcher(Protocol):
     def take(self, rows: npt.NDArray[Any]) -> None:
         """Sketches of the records, in their order."""
 
-    def compare(self, lines: Callable[[int], list[str]]) -> None:
-        """The numbers of all records are there."""
+    def compare(self, lines: Callable[[int], list[str]], is_over: bool) -> None:
+        """The numbers of all records are there; ``is_over`` where recording pauses with them."""
 
     def end_step(self) -> None: ...
 
