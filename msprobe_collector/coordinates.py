@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch.distributed as dist
@@ -65,6 +66,13 @@ def place_of(models: Iterable[nn.Module]) -> dict[str, Any]:
     Those hold all parameters of the models, whole and the same. Where no axis has a name that of
     DistributedDataParallel is ``dp``.
     """
+    found, own, is_flat = _layout(models)
+    replicas = [] if is_flat or is_split(own) else _alike_along(found, own)
+    return {"coordinates": found, "replicas": replicas}
+
+
+def _layout(models: Iterable[nn.Module]) -> tuple[dict[str, int], list[nn.Parameter], bool]:
+    """Coordinates, parameters, and whether those are laid into one row that is cut."""
     found = coordinates()
     modules = [one for model in models for one in model.modules()]
     for one in modules if not found else ():
@@ -76,8 +84,48 @@ def place_of(models: Iterable[nn.Module]) -> dict[str, Any]:
             break
     own = {parameter: "" for one in modules for parameter in one.parameters(recurse=False)}
     is_flat = any(type(one).__name__ == "FullyShardedDataParallel" for one in modules)
-    replicas = [] if is_flat or is_split(own) else _alike_along(found, own)
-    return {"coordinates": found, "replicas": replicas}
+    return found, list(own), is_flat
+
+
+def replicas_of(models: Sequence[nn.Module]) -> tuple[list[int], bool]:
+    """The ranks, in order, that hold all parameters of the models as this process does.
+
+    The second is whether that is known; otherwise they are those that may be: all, where no axis
+    has a name and nothing is sharded. Empty where there is none but this one.
+    """
+    if not dist.is_available() or not dist.is_initialized():
+        return [], True
+    known, own, is_flat = _layout(models)
+    if is_flat or any(hasattr(one, "ds_id") for one in own):  # DeepSpeed's stage 3
+        return [], True
+    axes = _alike_along(known, own)
+    if not axes:
+        is_whole = not known and not any(hasattr(one, "placements") for one in own)
+        return (list(range(dist.get_world_size())), False) if is_whole else ([], True)
+    found: list[int] = []
+    for group in _groups_along(axes, models):
+        if len(group) > len(found):
+            found = group
+    return (sorted(found) if len(found) > 1 else []), True
+
+
+def _groups_along(axes: Sequence[str], models: Iterable[nn.Module]) -> Iterator[list[int]]:
+    for one in gc.get_objects():
+        if issubclass(type(one), DeviceMesh) and one.get_coordinate() is not None:
+            names = one.mesh_dim_names or ()
+            if any(name in axes for name in names):
+                places = zip(names, one.get_coordinate(), strict=True)
+                at = tuple(slice(None) if name in axes else place for name, place in places)
+                yield one.mesh[at].flatten().tolist()
+    state: Any = sys.modules.get("megatron.core.parallel_state")
+    if state is not None and "dp" in axes:
+        with suppress(AssertionError, AttributeError, RuntimeError):
+            yield dist.get_process_group_ranks(state.get_data_parallel_group())
+    for model in models:
+        for part in model.modules():
+            if isinstance(part, DistributedDataParallel) and "dp" in axes:
+                yield dist.get_process_group_ranks(part.process_group)
+                return
 
 
 def _alike_along(known: Iterable[str], parameters: Iterable[nn.Parameter]) -> list[str]:

@@ -17,7 +17,7 @@ from torch import nn
 
 from msprobe_collector.compiled.inside import look_inside
 from msprobe_collector.config.narrowing import of_request
-from msprobe_collector.config.settings import WHOLE_TRAINING, load_config
+from msprobe_collector.config.settings import WHOLE_TRAINING, Config, load_config
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.followers import followers_of
 from msprobe_collector.intercept.apis import record_call
@@ -32,6 +32,7 @@ from msprobe_collector.record.saved import SavedValues
 from msprobe_collector.record.session import Session
 from msprobe_collector.report import speak_up
 from msprobe_collector.steps import Debugger
+from msprobe_collector.watch.replicas import ReplicaWatch
 from msprobe_collector.watch.watch import Watch
 
 _log = logging.getLogger("msprobe_collector")
@@ -64,16 +65,14 @@ class PrecisionDebugger(Debugger):
         config = load()
         if config.inside_compiled:
             look_inside()
-        self.watched: Watch | None = None
-        if config.watch is not None:
-            self.watched = Watch(config.watch, config.watch_calls, config.level, PyTorch.name)
+        self._models: list[nn.Module] = []
+        self.watched = self._watch(config)
         session = Session(config, PyTorch(self.watched), estimate)
         if self.watched is not None:
             session.ledger.watch(self.watched)
         self._interception = Interception(session)
         self._set_up(config, session, self._interception, estimate, load)
         self._model = model
-        self._models: list[nn.Module] = []
         self._saved = (
             SavedValues(config, session.framework) if self.config.level == "debug" else None
         )
@@ -147,6 +146,12 @@ class PrecisionDebugger(Debugger):
             self._warn("monitor() needs task grad_probe or the key monitor; nothing is monitored.")
         for follower in self._followers:
             follower.monitor(model)
+
+    def _watch(self, config: Config) -> Watch | ReplicaWatch | None:
+        head = (config.watch_calls, config.level, PyTorch.name)
+        if config.watch_ranks:
+            return ReplicaWatch(lambda: self._models, config.rank, *head)
+        return None if config.watch is None else Watch(config.watch, *head)
 
     def _narrows(self, scheduled_tokens: object) -> bool:
         """Take the rows of the request that is asked for; False where there are none."""

@@ -31,7 +31,8 @@ SUMMARY_MODES = (STATISTICS, MD5, XOR, SKETCH)
 
 _COMMON_KEYS = {
     "task", "dump_path", "rank", "step", "level", "async_dump", "precision", "enable_dataloader",
-    "dump_enable", "inside_compiled", "watch", "watch_calls", "extra_info", "risk_level",
+    "dump_enable", "inside_compiled", "watch", "watch_calls", "watch_ranks",
+    "extra_info", "risk_level",
 }  # fmt: skip
 _PARTS = ("slice", "request_id")
 _TASK_KEYS = {
@@ -97,6 +98,7 @@ class Config:
     inside_compiled: bool = False  # run compiled regions call by call where they are recorded
     watch: Path | None = None  # a dump that calls are compared with while the training runs
     watch_calls: int = 5  # that differ, to be saved
+    watch_ranks: bool = False  # compare ranks that are replicas while the training runs
     dump_enable: bool | None = None  # whether to record before the file says otherwise
     extra_info: bool = True  # stacks, and who called whom
     risk_level: str = "ALL"  # calls of which weight
@@ -184,6 +186,7 @@ def parse_config(content: Mapping[str, Any]) -> Config:
         follows_dataloader=_flag(content, "enable_dataloader"),
         watch=watched(content),
         watch_calls=count_of_calls(content),
+        watch_ranks=_flag(content, "watch_ranks"),
         inside_compiled=_flag(content, "inside_compiled"),
         extra_info=content.get("extra_info") is None or _flag(content, "extra_info"),
         risk_level=parse_risk(content.get("risk_level", "ALL")),
@@ -193,6 +196,9 @@ def parse_config(content: Mapping[str, Any]) -> Config:
         monitor=_monitor(content, task),
     )
     _check_scope(config)
+    if config.watch_ranks and (config.watch is not None or task != "statistics"):
+        other = "watch" if config.watch is not None else f"task {task}"
+        raise CollectorError(f"watch_ranks does not work with {other}; leave one of them out.")
     if config.summary_mode == SKETCH and level == "debug":
         raise CollectorError("summary_mode sketch works at level L0, L1 or mix, not at debug.")
     if config.flow and level == "debug":

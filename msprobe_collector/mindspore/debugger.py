@@ -51,7 +51,7 @@ class PrecisionDebugger(Debugger):
         speak_up()
         load = partial(load_config, config_path, task, dump_path, level, step)
         config = load()
-        if config.watch is not None:
+        if config.watch is not None or config.watch_ranks:
             raise CollectorError("watch follows PyTorch only; leave it out for MindSpore.")
         if config.inside_compiled:
             raise CollectorError("inside_compiled is for PyTorch only; leave it out for MindSpore.")

@@ -139,7 +139,9 @@ def told(notes: Sequence[Note], request: Request) -> Iterator[Fact]:
         )
     if recording and not any(note.optimizers for note in recording):
         yield fact("run.no_optimizer")
-    if "watch" in request.config:
+    if request.config.get("watch_ranks"):
+        yield from _watched_ranks(notes, request)
+    elif "watch" in request.config:
         yield from _watched(notes, request)
     elif any(note.stopped for note in notes):
         yield fact("run.ended", step=request.settings.last_step)
@@ -178,6 +180,34 @@ def _watched(notes: Sequence[Note], request: Request) -> Iterator[Fact]:
         yield fact("run.none_differs", calls=compared, dump=dump, unknown=unknown)
     else:
         yield fact("run.none_compared", dump=dump, unknown=unknown)
+
+
+def _watched_ranks(notes: Sequence[Note], request: Request) -> Iterator[Fact]:
+    """What came of ``--watch-ranks``; the first rank is the odd one where all others agree."""
+    found = list(_once(note.watched for note in notes))
+    yield from found
+    yield from odd_ones(found)
+    compared = sum(note.compared for note in notes)
+    if found:
+        folder = Path(request.config["dump_path"])
+        yield fact("run.saved", dump=str(folder.with_name(f"{folder.name}_differs")))
+    elif compared:
+        yield fact("run.replicas_alike", calls=compared)
+    else:
+        yield fact("run.no_replicas")
+
+
+def odd_ones(found: Sequence[Fact]) -> Iterator[Fact]:
+    """First ranks from which two or more others differ, all of them, by the same."""
+    keys = ("rank", "replicas", "call", "tensor", "size")
+    alike: dict[tuple[str, ...], int] = {}
+    for one in found:
+        step = str(one["place"]).partition("/")[0]
+        key = (step, *(str(one[name]) for name in keys))
+        alike[key] = alike.get(key, 0) + 1
+    for (_, rank, replicas, *_), count in alike.items():
+        if count > 1 and count == int(replicas) - 1:
+            yield fact("run.odd_one", rank=int(rank))
 
 
 def _once(noted: Iterable[Sequence[dict[str, Any]]]) -> Iterable[Fact]:

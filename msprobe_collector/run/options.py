@@ -83,6 +83,7 @@ def parser() -> argparse.ArgumentParser:
     add("--as-msprobe", action="store_true", help="let import msprobe find the collector")
     add("--plan", metavar="FILE", help="record what a plan of msprobe-bisect asks")
     add("--watch", metavar="DUMP", help="compare each call with this dump, save what differs")
+    add("--watch-ranks", action="store_true", help="compare ranks that are replicas meanwhile")
     add("--trace", action="store_true", help="one line for each step instead of its calls")
     add_language(found)
     add("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="behind --")
@@ -173,6 +174,10 @@ def _config(
 
 def _watching(options: argparse.Namespace) -> dict[str, Any]:
     """What a comparison with a dump records by itself: steps, level and numbers of that dump."""
+    if options.watch_ranks:
+        if options.watch is not None or options.estimate or options.trace:
+            raise CollectorError("--watch-ranks goes without --watch, --estimate and --trace.")
+        return {"watch_ranks": True, "statistics": {"summary_mode": SKETCH}}
     if options.watch is None:
         return {}
     dump = Path(options.watch)

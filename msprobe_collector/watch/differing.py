@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from msprobe_builder.sketch.definition import FLAT
 from msprobe_builder.sketch.layout import NO_ROW
 from msprobe_builder.sketch.rounding import share_of_rounding
-from msprobe_collector.watch.reference import Reference, Shown, numbers_of
+from msprobe_collector.watch.reference import Shown, numbers_of
 
 _BEGINS = 4.0  # times as far off as what the call is given, at least
 
@@ -29,21 +29,32 @@ class Difference(NamedTuple):
 Pair = tuple[Shown, Shown]
 
 
+class Sketched(Protocol):
+    """The sketches of what records are compared with."""
+
+    @property
+    def has_sketches(self) -> bool: ...
+
+    def rows(self, wanted: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """By their numbers, with the fields of ROW."""
+
+
 def differences(
-    calls: Sequence[tuple[str, Sequence[Pair]]], rows: npt.NDArray[Any], reference: Reference
+    calls: Sequence[tuple[str, Sequence[Pair]]], rows: npt.NDArray[Any], reference: Sketched
 ) -> list[Difference | None]:
     """Of each call, None if it makes the same but for rounding. ``rows`` are this run's."""
     pairs = [pair for _, of_call in calls for pair in of_call]
-    shares = _by_sketches(pairs, rows, reference)
+    shares = shares_of(pairs, rows, reference)
     found: list[Difference | None] = []
     at = 0
     for name, of_call in calls:
-        found.append(_of_call(name, of_call, shares[at : at + len(of_call)]))
+        found.append(difference_of(name, of_call, shares[at : at + len(of_call)]))
         at += len(of_call)
     return found
 
 
-def _of_call(name: str, pairs: Sequence[Pair], shares: Sequence[float]) -> Difference | None:
+def difference_of(name: str, pairs: Sequence[Pair], shares: Sequence[float]) -> Difference | None:
+    """Of a call whose tensors differ by these shares of their sizes."""
     given = made = 0.0
     is_same = True
     where, most = "", 0.0
@@ -51,7 +62,7 @@ def _of_call(name: str, pairs: Sequence[Pair], shares: Sequence[float]) -> Diffe
     for (own, other), share in zip(pairs, shares, strict=True):
         if not share:
             continue
-        if _has_size(other.item) and _has_size(own.item):
+        if has_size(other.item) and has_size(own.item):
             times = share / share_of_rounding(str(other.item["dtype"]))
         elif own.is_made:
             whole.append(own.where)
@@ -70,14 +81,13 @@ def _of_call(name: str, pairs: Sequence[Pair], shares: Sequence[float]) -> Diffe
     return Difference(where, most, made, begins)
 
 
-def _has_size(item: Mapping[str, Any]) -> bool:
+def has_size(item: Mapping[str, Any]) -> bool:
+    """Whether a tensor is one that rounding may change a little."""
     return item.get("Norm") is not None and "float" in str(item["dtype"])
 
 
-def _by_sketches(
-    pairs: Sequence[Pair], rows: npt.NDArray[Any], reference: Reference
-) -> list[float]:
-    """Shares of the sizes of tensors, by statistics where one side has no sketch."""
+def shares_of(pairs: Sequence[Pair], rows: npt.NDArray[Any], reference: Sketched) -> list[float]:
+    """Differences as shares of the sizes of tensors, by statistics where one has no sketch."""
     shares = [_by_statistics(own.item, other.item) for own, other in pairs]
     sketched = [
         place

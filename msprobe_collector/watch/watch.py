@@ -110,7 +110,7 @@ class Watch(Following):
 
     # -- comparing ----------------------------------------------------------------------------
 
-    def compare(self, lines: Lines, is_over: bool) -> None:
+    def compare(self, lines: Lines, is_over: bool) -> None:  # noqa: ARG002 - of the protocol
         """Compare what came since the last time; ``lines`` gives the text of a stack."""
         waiting, self._waiting = self._waiting, []
         try:
