@@ -82,6 +82,16 @@ def _subject(
     return Subject(name, record, why, Entry(keys.of(name), plain, shown))
 
 
+def is_given_otherwise(own: Entry, other: Entry) -> bool:
+    """Whether a look at the norms tells that a call is given something else, as on other data."""
+    for one, its in zip(own.shown, other.shown, strict=False):
+        mine, known = one.item.get("Norm"), its.item.get("Norm")
+        is_known = not one.is_made and mine is not None and known is not None
+        if is_known and abs(mine - known) > _EQUAL * abs(known):
+            return True
+    return False
+
+
 def is_drawn(subject: Subject) -> bool:
     """Whether the call draws random numbers."""
     stem = subject.name.rpartition(".")[0].rpartition(".")[0]

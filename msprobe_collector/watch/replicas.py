@@ -29,7 +29,15 @@ from msprobe_collector.process import process_rank
 from msprobe_collector.record.items import Items
 from msprobe_collector.signals import pass_on_if_of_signal
 from msprobe_collector.unseen import unseen
-from msprobe_collector.watch.alike import Subject, Why, is_drawn, judged, subject_of, unlike
+from msprobe_collector.watch.alike import (
+    Subject,
+    Why,
+    is_drawn,
+    is_given_otherwise,
+    judged,
+    subject_of,
+    unlike,
+)
 from msprobe_collector.watch.differing import Difference, Pair, shares_of
 from msprobe_collector.watch.following import Following, Lines, size_fact
 from msprobe_collector.watch.journal import CALLS, UPDATES, Entry, Exchange
@@ -239,6 +247,8 @@ class ReplicaWatch(Following):
             entry = known.entries.get(one.entry.key)
             if entry is None:
                 left.append(one)
+            elif one.why is Why.CALL and is_given_otherwise(one.entry, entry):
+                continue
             elif _may_be_compared(one, entry):
                 found.append((one, list(zip(one.entry.shown, entry.shown, strict=True))))
             else:
