@@ -50,11 +50,12 @@ class Model(nn.Module):
         return logits
 
 
-def step(model: Model, optimizer: torch.optim.Optimizer, words: torch.Tensor) -> float:
+def step(model: Model, optimizer: torch.optim.Optimizer, words: torch.Tensor, parts: int) -> float:
     """CPU seconds of one training step, of all threads: other jobs disturb them less."""
     began = time.process_time()
-    loss = nn.functional.cross_entropy(model(words).flatten(0, 1), words.flatten())
-    loss.backward()
+    for part in words.chunk(parts):
+        loss = nn.functional.cross_entropy(model(part).flatten(0, 1), part.flatten())
+        (loss / parts).backward()
     optimizer.step()
     optimizer.zero_grad()
     return time.process_time() - began
@@ -111,7 +112,7 @@ def _speed(tensors: Sequence[torch.Tensor], function: Callable[[torch.Tensor], o
     return f"{sum(one.nbytes for one in tensors) / min(taken) / 1e9:.1f} GB/s"
 
 
-def _config(folder: Path, every: int | None, *, sketches: bool) -> Path:
+def _config(folder: Path, every: int | None, parts: int, *, sketches: bool) -> Path:
     """Everything at each step, or at each n-th the boundaries: blocks, logits and parameters."""
     record = {
         "activation": ["layers.layers.*", "head"],
@@ -121,6 +122,7 @@ def _config(folder: Path, every: int | None, *, sketches: bool) -> Path:
     }
     settings: dict[str, Any] = {"every": every, "record": record} if every else {}
     settings["sketches"] = sketches
+    settings["micro_batches"] = parts > 1
     folder.mkdir()
     path = folder / "config.json"
     content = {"task": "monitor", "dump_path": str(folder / "run"), "monitor": settings}
@@ -137,11 +139,15 @@ def main() -> None:
         "--every", type=int, help="only boundaries, each n-th step; two steps stand for all"
     )
     parser.add_argument("--sketches", action="store_true", help="of the elements, too")
+    parser.add_argument(
+        "--micro-batches", type=int, default=1, help="of a step, each recorded by itself, too"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)  # others wait for each other, which is no work
     model = Model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     words = torch.randint(0, VOCABULARY, (options.tokens // 256, 256))
+    parts = options.micro_batches
     count = sum(one.numel() for one in model.parameters())
     print(f"{count / 1e6:.0f} million parameters, {options.tokens} tokens")
     show_passes()
@@ -149,16 +155,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         plain, watched, shares = [], [], []
         for number in range(options.rounds + 1):
-            without = step(model, optimizer, words)
-            config = Path(folder) / str(number)
-            debugger = PrecisionDebugger(_config(config, options.every, sketches=options.sketches))
+            without = step(model, optimizer, words, parts)
+            path = Path(folder) / str(number)
+            config = _config(path, options.every, parts, sketches=options.sketches)
+            debugger = PrecisionDebugger(config)
             debugger.monitor(model)
             inside.seconds = 0.0
-            with_it = step(model, optimizer, words)
+            with_it = step(model, optimizer, words, parts)
             own = inside.seconds
             if options.every:
                 inside.seconds = 0.0
-                step(model, optimizer, words)
+                step(model, optimizer, words, parts)
                 own = (own + (options.every - 1) * inside.seconds) / options.every
                 with_it = without + own
             PrecisionDebugger.close()

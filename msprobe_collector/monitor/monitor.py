@@ -72,7 +72,7 @@ class Monitor:
         self._rules = Rules(config.monitor.alerts)
         self._alerts: Counter[str] = Counter()
         self._writer: Writer | None = None
-        self._sketches = Sketches() if config.monitor.sketches else None
+        self._sketches = Sketches(is_flat=True) if config.monitor.sketches else None
         self._pid = os.getpid()
         self.first_step = 0
 

@@ -114,8 +114,14 @@ class Batch:
     so that equal tensors have equal bytes whatever comes beside them.
     """
 
-    def __init__(self, grid: Grid, signs: Signs, dtype: torch.dtype, room: _Room) -> None:
-        """``room`` gives memory for a copy of a long tensor, until it is called again."""
+    def __init__(
+        self, grid: Grid, signs: Signs, dtype: torch.dtype, room: _Room, *, is_flat: bool
+    ) -> None:
+        """``room`` gives memory for a copy of a long tensor, until it is called again.
+
+        Where it ``is_flat`` the sums of rows and columns, two reads of four, stay zero.
+        """
+        self.is_flat = is_flat
         self.grid = grid
         self.room = room
         self.signs = signs
@@ -158,8 +164,9 @@ class Batch:
         mv(laid.wide, self.whole_lines, out=self.to_wide[slot])
         if laid.wide_rest is not None:
             self.to_wide_rest[slot].add_(laid.wide_rest, alpha=self.last_line)
-        mv(laid.table, signs.columns, out=self.to_rows[slot])
-        mv(laid.across, signs.rows, out=self.to_columns[slot])
+        if not self.is_flat:
+            mv(laid.table, signs.columns, out=self.to_rows[slot])
+            mv(laid.across, signs.rows, out=self.to_columns[slot])
         self.waiting.append((number, *left_out))
 
     def sums(self) -> torch.Tensor:

@@ -37,7 +37,9 @@ _KEPT_SHAPES = 256
 class Sketches:
     """The rows of a step: numbered as they come, taken when they are written."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_flat: bool = False) -> None:
+        """Where all ``is_flat`` only the sums by the flat order are made, the others are zero."""
+        self._is_flat = is_flat
         self._batches: dict[tuple[torch.Size, torch.dtype], Batch | ShortBatch] = {}
         self._signs: dict[tuple[Grid, torch.dtype, torch.device], Signs] = {}
         self._scratch = torch.empty(0)
@@ -90,7 +92,7 @@ class Sketches:
             made = ShortBatch(grid, dtype)
         else:
             signs = self._signs_of(grid, dtype, torch.device("cpu"))
-            made = Batch(grid, signs, dtype, self._room)
+            made = Batch(grid, signs, dtype, self._room, is_flat=self._is_flat)
         self._batches[shape, dtype] = made
         return made
 
@@ -148,6 +150,9 @@ class Sketches:
                 narrow @ signs.along_narrow @ signs.narrow_lines,
                 signs.wide_lines @ wide @ signs.along_wide,
             ]
+        if self._is_flat:
+            parts.append(numbers.new_zeros(2 * SLICES))
+            return torch.cat([*(part.reshape(-1).double() for part in parts), counts])
         rows = _filled(table @ signs.columns, SLICES * grid.row_slice).view(SLICES, -1)
         columns = _filled(signs.rows @ table, SLICES * grid.column_slice).view(SLICES, -1)
         parts += [rows @ signs.row_slice, columns @ signs.column_slice]

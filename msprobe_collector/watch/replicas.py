@@ -27,6 +27,7 @@ from msprobe_collector.config.settings import SKETCH
 from msprobe_collector.coordinates import replicas_of
 from msprobe_collector.process import process_rank
 from msprobe_collector.record.items import Items
+from msprobe_collector.record.sketches import Sketches
 from msprobe_collector.signals import pass_on_if_of_signal
 from msprobe_collector.unseen import unseen
 from msprobe_collector.watch.alike import (
@@ -73,6 +74,7 @@ class ReplicaWatch(Following):
         self._are_known = True  # to be replicas, not just thought to be
         self._waits = 0  # in vain, one after the other
         self._items = Items(SKETCH, TensorFiles())  # of parameters when optimizers step
+        self._items.sketches = Sketches(is_flat=True)
         self._parameters: dict[int, tuple[str, str]] = {}  # modules and names, by identity
         self._hook: Any = None
         self._exchanges: tuple[Exchange, Exchange] | None = None  # of calls, of updates

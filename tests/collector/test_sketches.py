@@ -355,3 +355,17 @@ def test_arrays_have_the_sketch_of_tensors(shape: tuple[int, ...], dtype: torch.
     [own], [other] = arrays.take(), tensors.take()
     size = np.linalg.norm(as_array(tensor))
     np.testing.assert_allclose(own["numbers"], other["numbers"], rtol=0, atol=2e-6 * float(size))
+
+
+@pytest.mark.parametrize("shape", [(5,), (300,), (70, 90), (400, 301), (3, 200, 130)])
+def test_sums_by_the_flat_order_alone_are_the_same(shape: tuple[int, ...]) -> None:
+    values = torch.randn(shape, generator=torch.Generator().manual_seed(4))
+    flat, whole = Sketches(is_flat=True), Sketches()
+    with unseen():
+        for one in (flat, whole):
+            one.add(values, (4.0, -4.0, 0.0, 1.0))
+        own, other = (one.take()["numbers"][0] for one in (flat, whole))
+    assert own[:FLAT].tobytes() == other[:FLAT].tobytes()
+    if values.numel() > 512:  # one product makes all of a shorter one
+        assert other[FLAT:].any()
+        assert not own[FLAT:].any()
