@@ -196,9 +196,7 @@ def parse_config(content: Mapping[str, Any]) -> Config:
         monitor=_monitor(content, task),
     )
     _check_scope(config)
-    if config.watch_ranks and (config.watch is not None or task != "statistics"):
-        other = "watch" if config.watch is not None else f"task {task}"
-        raise CollectorError(f"watch_ranks does not work with {other}; leave one of them out.")
+    _check_watching(config)
     if config.summary_mode == SKETCH and level == "debug":
         raise CollectorError("summary_mode sketch works at level L0, L1 or mix, not at debug.")
     if config.flow and level == "debug":
@@ -369,6 +367,20 @@ def _overflow_nums(section: Mapping[str, Any]) -> int:
             f"overflow_nums is {value!r}; write how many overflows to record, or -1 for all."
         )
     return value
+
+
+def _check_watching(config: Config) -> None:
+    if not config.watch_ranks and config.watch is None:
+        return
+    key = "watch_ranks" if config.watch_ranks else "watch"
+    other = "tensor_list" if config.tensor_list else f"task {config.task}"
+    if config.watch_ranks and config.watch is not None:
+        raise CollectorError("watch_ranks does not work with watch; leave one of them out.")
+    if config.task != "statistics" or config.tensor_list:
+        raise CollectorError(
+            f"{key} saves the calls that differ itself and works with task statistics; "
+            f"leave {other} out."
+        )
 
 
 def _check_scope(config: Config) -> None:

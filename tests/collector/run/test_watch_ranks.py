@@ -181,8 +181,13 @@ def test_what_does_not_go_with_it_is_said(tmp_path: Path) -> None:
     answer = recorded("--watch-ranks", "--estimate", "--", "true", folder=tmp_path)
     assert answer.returncode == 2
     assert "--watch-ranks goes without --watch, --estimate and --trace." in answer.stderr
-    for more in ({"task": "tensor"}, {"watch": "there"}):
-        path = tmp_path / "config.json"
-        path.write_text(json.dumps({"dump_path": "d", "watch_ranks": True, **more}))
-        with pytest.raises(CollectorError, match="watch_ranks does not work with"):
+    path = tmp_path / "config.json"
+    for more, said in (
+        ({"watch_ranks": True, "watch": "there"}, "watch_ranks does not work with watch"),
+        ({"watch_ranks": True, "task": "tensor"}, "leave task tensor out"),
+        ({"watch": "there", "task": "tensor"}, "watch saves the calls that differ itself"),
+        ({"watch": "there", "statistics": {"tensor_list": ["relu"]}}, "leave tensor_list out"),
+    ):
+        path.write_text(json.dumps({"dump_path": "d", **more}))
+        with pytest.raises(CollectorError, match=said):
             PrecisionDebugger(path)
