@@ -34,6 +34,7 @@ class Proof(str, Enum):
     ARGUMENT = "argument"  # right in both, called with other arguments
     GIVEN = "given"  # right in both, given other tensors
     ROUNDING = "rounding"  # right in both, given the same: the difference is rounding
+    COMPILER = "compiler"  # a compiled region departs from eager, in this run alone
     NONE = "none"  # it could not be made
 
 
@@ -60,6 +61,7 @@ class Proven:
             Proof.ARGUMENT: fact("bisect.called_otherwise", call=call, why=self.why),
             Proof.GIVEN: fact("bisect.given_otherwise", call=call, why=self.why),
             Proof.ROUNDING: fact("bisect.right_in_both", call=call),
+            Proof.COMPILER: fact("bisect.wrong_compiled", what=self.why),
             Proof.NONE: fact("bisect.no_experiment", call=call, why=self.why),
         }[self.proof]
 

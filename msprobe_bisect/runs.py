@@ -14,9 +14,9 @@ from typing import Any
 from msprobe_bisect.journal import Journal
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.publish import written
-from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.facts.fact import Fact, fact, from_plain
 from msprobe_builder.facts.wording import tell
-from msprobe_collector.run.command import run_recorded
+from msprobe_collector.run.command import run_noted, run_recorded
 from msprobe_collector.run.options import Request, plan_of
 from msprobe_collector.run.settings import EXIT_STOPPED, Settings
 
@@ -98,6 +98,44 @@ class Runner:
             if not self.journal.has(stage.name, side):
                 self.journal.note(stage.name, side, self._run(stage, side))
         return {side: self.journal.dump(stage.name, side) for side in SIDES}
+
+    def departing(self, side: str, step: int) -> list[Fact]:
+        """What compiled regions of a run, up to a step, make otherwise than eager does.
+
+        BuildError if the command cannot be run, SpentError.
+        """
+        folder = self.journal.folder / "compiled"
+        known = folder / f"{side}.json"
+        if not known.is_file():
+            folder.mkdir(exist_ok=True)
+            stage = Stage("compiled", fact("bisect.compiled"), {"step": [step]}, trace=True)
+            facts = self._compared(stage, side, folder)
+            with written(known) as stream:
+                stream.write(json.dumps(facts).encode())
+        return list(from_plain(json.loads(known.read_text(encoding="utf-8"))))
+
+    def _compared(self, stage: Stage, side: str, folder: Path) -> list[dict[str, Any]]:
+        self.budget.start()
+        command, step = self.journal.commands[side], max(stage.steps)
+        told = fact(
+            "bisect.runs",
+            stage=stage.name,
+            side=side,
+            what=stage.what,
+            step=step,
+            command=command,
+        )
+        self.say(tell(told))
+        config = {**stage.config, "dump_path": str((folder / side).absolute())}
+        settings = Settings(step, {}, self.seed, stop_after=True, trace=True, compare_compiled=True)
+        with (folder / f"{side}.log").open("w", encoding="utf-8") as said:
+            request = Request(tuple(shlex.split(command)), config, settings)
+            try:
+                _, notes = run_noted(request, said)
+            except OSError as error:
+                why = error.strerror or error
+                raise BuildError(f"{side}: {command} cannot be run: {why}.") from error
+        return [one for note in notes for one in note.departing]
 
     def _planned(self, stage: Stage) -> str:
         """Write the plan of a stage; what to do with it, in words."""

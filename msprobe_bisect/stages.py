@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from msprobe_bisect.proof import Proof, Proven, prove
-from msprobe_bisect.runs import Runner, Stage
+from msprobe_bisect.runs import SIDES, Runner, Stage
 from msprobe_bisect.traces import Part, Parting, gradients_agree, parting
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.base.codes import Kind
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.limits import LARGEST_JSON
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.matches import matched_names
 from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
 from msprobe_builder.facts.fact import Fact, Facts, fact
 from msprobe_builder.facts.wording import tell
+from msprobe_builder.files.regular import read_bytes
+from msprobe_builder.files.text_files import parse_appended
 
 _MOST_ROUNDS = 3  # of tensors
 _MOST_PROOFS = 5
@@ -118,7 +121,36 @@ def _in_calls(runner: Runner, first: Parting, remarks: Facts, say: Callable[[str
         verdict = _verdict(database)
         say(verdict.sentence)
         rounds.append((verdict, database, sides))
-    return _proven(first, rounds, remarks, say)
+    return _of_compiler(runner, _proven(first, rounds, remarks, say), rounds[0][2], say)
+
+
+def _of_compiler(
+    runner: Runner, found: Found, sides: Mapping[str, Path], say: Callable[[str], None]
+) -> Found:
+    """Hold a module that shows no calls against eager: it may be compiled.
+
+    Where runs are made elsewhere nothing is run here.
+    """
+    if runner.plans or found.conclusion != "fault" or found.step is None:
+        return found
+    if not found.culprit.startswith("Module.") or _shows_calls(sides["npu"], found.culprit):
+        return found
+    wrong, right = (runner.departing(side, found.step) for side in SIDES)
+    if not wrong or right:
+        return found
+    proven = Proven(Proof.COMPILER, found.culprit, "", why=wrong[0])
+    say(tell(proven.told))
+    return replace(found, told=(proven.told, *found.told), proven=proven)
+
+
+def _shows_calls(dump: Path, module: str) -> bool:
+    """Whether a call below this call of a module, or its backward, was recorded."""
+    forward = module.replace(".backward.", ".forward.")
+    for path in dump.glob("step*/rank*/construct.json"):
+        parents = parse_appended(read_bytes(path, LARGEST_JSON))[0].values()
+        if forward in parents:
+            return True
+    return False
 
 
 def _proven(

@@ -60,12 +60,21 @@ def run_recorded(request: Request, said: IO[str] | None = None) -> int:
 
     ``said`` takes what it prints and what is said of it. OSError if it cannot be started.
     """
+    return run_noted(request, said)[0]
+
+
+def run_noted(request: Request, said: IO[str] | None = None) -> tuple[int, list[Note]]:
+    """As :func:`run_recorded`, with what each process has noted."""
     with scratch_folder("msprobe_run") as folder:
         path = request.settings.write(folder, request.config)
         status = _run(request.command, environment(path, request.settings), said)
         notes = list(read_notes(folder))
     for one in told(notes, request):
         print(f"{PROGRAM}: {tell(one)}", file=said or sys.stderr)
+    return _status(status, notes), notes
+
+
+def _status(status: int, notes: Sequence[Note]) -> int:
     if status and not any(note.stopped and note.watched for note in notes):
         return status
     if any(note.departing for note in notes):

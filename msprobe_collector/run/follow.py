@@ -63,21 +63,21 @@ def follow_as_told(path: str) -> None:
     if settings.as_msprobe:
         Note.of_process().write(folder)
         return  # the script records itself
+    note = Note.of_process()
     if settings.compare_compiled:
-        _compare_compiled(folder)
-        return
+        _compare_compiled(folder, note)
+        if not settings.stop_after:
+            return
     config = read_file(folder / CONFIG)
     if config.get("inside_compiled"):
         look_inside()  # before anything is compiled
     trace: Callable[[], Trace] | None = None
     if settings.trace:
         trace = partial(Trace, Path(config["dump_path"]))
-    Follower(make, settings, folder, trace).install()
+    Follower(make, settings, folder, trace, note).install()
 
 
-def _compare_compiled(folder: Path) -> None:
-    note = Note.of_process()
-
+def _compare_compiled(folder: Path, note: Note) -> None:
     def tell(found: Fact | None) -> None:
         note.regions += 1
         if found is not None:
@@ -123,6 +123,7 @@ class Follower:
         settings: Settings | None = None,
         folder: Path | None = None,
         make_trace: Callable[[], Trace] | None = None,
+        note: Note | None = None,
     ) -> None:
         """``make`` is asked when there is a model; ``folder`` takes notes for msprobe-run.
 
@@ -133,7 +134,7 @@ class Follower:
         self._trace: Trace | None = None
         self._settings = settings or Settings()
         self._folder = folder
-        self._note = Note.of_process()
+        self._note = note or Note.of_process()
         self._cycle = Cycle()
         self._models: list[nn.Module] = []
         self._debugger: PrecisionDebugger | None = None

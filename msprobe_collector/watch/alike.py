@@ -86,8 +86,9 @@ def is_given_otherwise(own: Entry, other: Entry) -> bool:
     """Whether a look at the norms tells that a call is given something else, as on other data."""
     for one, its in zip(own.shown, other.shown, strict=False):
         mine, known = one.item.get("Norm"), its.item.get("Norm")
-        is_known = not one.is_made and mine is not None and known is not None
-        if is_known and abs(mine - known) > _EQUAL * abs(known):
+        if one.is_made or mine is None or known is None:
+            continue
+        if abs(mine - known) > _EQUAL * abs(known):
             return True
     return False
 

@@ -55,7 +55,7 @@ CAUSES = {
     "clip": Cause(0, "gradients", said="such as clipping or scaling"),
     "scaled": Cause(1, "gradients", said="such as clipping or scaling"),
     "reduction": Cause(1, "gradients", said="of rank 1", how=IN_TWO),
-    "region": Cause(0, "layers.1", more="compiled"),
+    "region": Cause(0, "layers.1", "compiler", said="Functional.gelu", more="compiled"),
 }
 PAIRS = {
     "the same": ("none", ""),
