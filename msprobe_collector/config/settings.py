@@ -178,7 +178,7 @@ def parse_config(content: Mapping[str, Any]) -> Config:
         names=_texts(section, "list"),
         tensor_list=_texts(section, "tensor_list"),
         data_mode=_data_mode(section),
-        summary_mode=_choice(section, "summary_mode", SUMMARY_MODES, "statistics"),
+        summary_mode=_choice(section, "summary_mode", SUMMARY_MODES, _summary(content, level)),
         async_dump=_flag(content, "async_dump"),
         overflow_nums=_overflow_nums(section),
         layout=_choice(section, "layout", LAYOUTS, "one_file"),
@@ -367,6 +367,11 @@ def _overflow_nums(section: Mapping[str, Any]) -> int:
             f"overflow_nums is {value!r}; write how many overflows to record, or -1 for all."
         )
     return value
+
+
+def _summary(content: Mapping[str, Any], level: str) -> str:
+    """What each tensor is recorded by, unless the file says so."""
+    return SKETCH if content.get("watch_ranks") is True and level != "debug" else "statistics"
 
 
 def _check_watching(config: Config) -> None:

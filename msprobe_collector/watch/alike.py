@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.operators.questions import is_uninitialised
 from msprobe_builder.operators.table import draws, operator_of
+from msprobe_builder.sketch.layout import NO_ROW
 from msprobe_collector.watch.differing import Difference, Pair, difference_of, has_size
 from msprobe_collector.watch.journal import Entry
 from msprobe_collector.watch.reference import Keys, Shown, shown_in
@@ -83,11 +84,20 @@ def _subject(
 
 
 def is_given_otherwise(own: Entry, other: Entry) -> bool:
-    """Whether a look at the norms tells that a call is given something else, as on other data."""
+    """Whether a look at the numbers tells that a call may be given something else.
+
+    As on other data; or where there is no sketch, as statistics tell no order; or no numbers that
+    compare: memory that nobody has written may hold NaN.
+    """
     for one, its in zip(own.shown, other.shown, strict=False):
-        mine, known = one.item.get("Norm"), its.item.get("Norm")
-        if one.is_made or mine is None or known is None:
+        if one.is_made:
             continue
+        key = "Norm" if has_size(one.item) else "Max"
+        mine, known = one.item.get(key), its.item.get(key)
+        if mine is None or known is None or not math.isfinite(mine):
+            return True
+        if NO_ROW in (one.row, its.row):
+            return True
         if abs(mine - known) > _EQUAL * abs(known):
             return True
     return False

@@ -76,6 +76,7 @@ class ReplicaWatch(Following):
         self._items = Items(SKETCH, TensorFiles())  # of parameters when optimizers step
         self._items.sketches = Sketches(is_flat=True)
         self._parameters: dict[int, tuple[str, str]] = {}  # modules and names, by identity
+        self._world: list[int] = []
         self._hook: Any = None
         self._exchanges: tuple[Exchange, Exchange] | None = None  # of calls, of updates
 
@@ -98,6 +99,7 @@ class ReplicaWatch(Following):
             for name in (CALLS, UPDATES)
         )
         self._exchanges = calls, updates
+        self._world = list(range(dist.get_world_size()))
         self._parameters = dict(_named(self._models()))
         if self._hook is None:
             self._hook = register_optimizer_step_pre_hook(self._stepping)
@@ -206,9 +208,8 @@ class ReplicaWatch(Following):
         assert self._exchanges is not None
         waiting, self._waiting = self._waiting, []
         calls, updates = self._exchanges
-        world = list(range(dist.get_world_size()))
         for number, (name, record) in enumerate(waiting):
-            subject = subject_of(name, record, self._keys, world)
+            subject = subject_of(name, record, self._keys, self._world)
             if subject is None:
                 continue
             if any(one.row >= len(calls.rows) for one in subject.entry.shown):

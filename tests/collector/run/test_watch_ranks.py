@@ -17,9 +17,13 @@ from torch.distributed.device_mesh import init_device_mesh
 
 from msprobe_builder.facts.fact import Fact, fact, from_plain, plain
 from msprobe_builder.facts.wording import ENGLISH, tell
+from msprobe_builder.sketch.layout import NO_ROW
 from msprobe_collector import PrecisionDebugger
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.run.command import odd_ones
+from msprobe_collector.watch.alike import is_given_otherwise
+from msprobe_collector.watch.journal import Entry
+from msprobe_collector.watch.reference import Shown
 from tests.collector.processes import run_in, run_in_two
 from tests.collector.recording import read_dump, saved_tensor, tensors
 from tests.collector.run.test_command import recorded
@@ -48,7 +52,6 @@ def _train(rank: int, folder: str, planted: str) -> None:
     same = planted in ("kernel", "same data")
     data = torch.Generator().manual_seed(5 if same else rank)
     config = {"dump_path": f"{folder}/dump", "level": "mix", "watch_ranks": True}
-    config["statistics"] = {"summary_mode": "sketch"}
     path = Path(folder) / f"config{rank}.json"
     path.write_text(json.dumps(config))
     debugger = PrecisionDebugger(path)
@@ -61,7 +64,8 @@ def _train(rank: int, folder: str, planted: str) -> None:
         for one in model.parameters() if not known else ():
             dist.all_reduce(one.grad)
         if planted in ("gradient", "leader", "unknown") and bad and number == 1:
-            net[3].weight.grad[2] *= 1.5
+            last: Any = net[3]
+            last.weight.grad[2] *= 1.5
         debugger.stop()
         if planted == "update" and bad and number == 1:
             optimizer.param_groups[0]["lr"] = 0.11
@@ -178,6 +182,20 @@ def test_parameters_are_those_of_a_training_that_is_not_watched(tmp_path: Path) 
         run_in_two(_train, str(folder), planted)
     one, other = ((folder / "state1").read_bytes() for folder in folders)
     assert one == other
+
+
+def test_what_a_call_is_given_is_known_by_sketches_alone() -> None:
+    """The same numbers in another order, or what nobody has written, may give anything."""
+    item = {"dtype": "torch.float32", "shape": [2], "Max": 1.0, "Min": 0.0, "Norm": 1.0}
+    nothing = {**item, "Max": float("nan"), "Min": float("nan"), "Norm": float("nan")}
+
+    def given(one: dict[str, Any], row: int) -> Entry:
+        return Entry("call", 0, [Shown("input 0", False, one, row)])
+
+    assert not is_given_otherwise(given(item, 3), given(item, 5))
+    assert is_given_otherwise(given(item, 3), given(item, NO_ROW))
+    assert is_given_otherwise(given(nothing, 3), given(nothing, 5))
+    assert is_given_otherwise(given(item, 3), given({**item, "Norm": 1.1}, 5))
 
 
 def test_what_does_not_go_with_it_is_said(tmp_path: Path) -> None:
