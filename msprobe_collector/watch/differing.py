@@ -56,10 +56,11 @@ def differences(
 def difference_of(name: str, pairs: Sequence[Pair], shares: Sequence[float]) -> Difference | None:
     """Of a call whose tensors differ by these shares of their sizes."""
     given = made = 0.0
-    is_same = True
+    is_same = is_known = True
     where, most = "", 0.0
     whole: list[str] = []
     for (own, other), share in zip(pairs, shares, strict=True):
+        is_known = is_known and (own.is_made or _has_numbers(own.item))
         if not share:
             continue
         if has_size(other.item) and has_size(own.item):
@@ -73,12 +74,22 @@ def difference_of(name: str, pairs: Sequence[Pair], shares: Sequence[float]) -> 
             given, is_same = max(given, times), False
         elif times > made:
             where, made, most = own.where, times, share
-    if whole and is_same:  # whole numbers tip over by rounding, but not of equal arguments
+    if (
+        whole and is_same and is_known
+    ):  # whole numbers tip over by rounding, but not of equal arguments
         return Difference(whole[0], math.inf, math.inf, begins=True)
     if made <= 1.0:
         return None
-    begins = ".parameters_grad" not in name and given <= 1.0 and made > _BEGINS * given
+    begins = is_known and ".parameters_grad" not in name
+    begins = begins and given <= 1.0 and made > _BEGINS * given
     return Difference(where, most, made, begins)
+
+
+def _has_numbers(item: Mapping[str, Any]) -> bool:
+    """Whether it is known what a tensor held; of memory that nobody has written it is not."""
+    high = item.get("Max")
+    is_empty = 0 in (item.get("shape") or ())
+    return is_empty or (isinstance(high, int | float) and math.isfinite(high))
 
 
 def has_size(item: Mapping[str, Any]) -> bool:

@@ -13,6 +13,8 @@ from torch import nn
 from msprobe_builder.facts.wording import ENGLISH, tell
 from msprobe_collector import PrecisionDebugger
 from msprobe_collector.errors import CollectorError
+from msprobe_collector.watch.differing import difference_of
+from msprobe_collector.watch.reference import Shown
 from tests.collector.recording import read_dump, record, saved_tensor, tensors, write_config
 from tests.collector.run.test_command import recorded
 
@@ -179,3 +181,14 @@ def test_other_names_are_aligned_by_the_first_step(
     else:
         said = tell(debugger.watched.found, ENGLISH)
         assert f"step{wrong}/rank: Tensor.__mul__.1.forward is the first call that differs" in said
+
+
+def test_a_call_does_not_begin_it_where_nobody_knows_what_it_is_given() -> None:
+    known = {"dtype": "torch.float32", "shape": [2], "Max": 1.0, "Min": 0.0, "Mean": 0.5, "Norm": 1}
+    nothing = {**known, "Max": None, "Min": None, "Mean": None, "Norm": None}
+    off = Shown("output 0", True, {**known, "Max": 2.0}, -1), Shown("output 0", True, known, -1)
+    for given, begins in ((known, True), (nothing, False)):
+        one = Shown("input 0", False, given, -1)
+        found = difference_of("Tensor.narrow.0.forward", [(one, one), off], [0.0, 0.5])
+        assert found is not None
+        assert found.begins == begins
