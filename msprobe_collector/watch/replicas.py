@@ -23,7 +23,6 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from msprobe_builder.dump.names import without_wrappers
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.wording import ENGLISH, tell
-from msprobe_collector.config.settings import SKETCH
 from msprobe_collector.coordinates import replicas_of
 from msprobe_collector.process import process_rank
 from msprobe_collector.record.items import Items
@@ -73,7 +72,7 @@ class ReplicaWatch(Following):
         self._peers: list[int] | None = None  # None until a step begins
         self._are_known = True  # to be replicas, not just thought to be
         self._waits = 0  # in vain, one after the other
-        self._items = Items(SKETCH, TensorFiles())  # of parameters when optimizers step
+        self._items = Items("statistics", TensorFiles())  # of parameters when optimizers step
         self._items.sketches = Sketches(is_flat=True)
         self._parameters: dict[int, tuple[str, str]] = {}  # modules and names, by identity
         self._world: list[int] = []
