@@ -49,10 +49,6 @@ _PATIENCE = 5.0  # seconds that a rank waits where it pauses for the first one's
 _MOST_WAITS = 3  # in vain, until it waits no more
 _FAR = 0.5  # of its size: two parameters that have nothing to do with each other are 1.4 apart
 _STRANGERS = 0.25  # share of parameters so far apart with which ranks are no replicas
-_GIVEN = {
-    Why.CALL: fact("run.given_the_same"),
-    Why.COLLECTIVE: fact("run.group_gets_alike"),
-}
 
 
 class ReplicaWatch(Following):
@@ -312,18 +308,21 @@ class ReplicaWatch(Following):
 
     def _fact(self, subject: Subject, difference: Difference, lines: Lines) -> Fact:
         assert self._peers
-        code = "run.replica_call" if subject.why in _GIVEN else f"run.replica_{subject.why.value}"
-        return fact(
-            code,
-            place=f"{self._directory.parent.name}/{self._directory.name}",
-            call=subject.name,
-            tensor=difference.where,
-            size=size_fact(difference.share),
-            why=_GIVEN.get(subject.why),
-            rank=self._peers[0],
-            replicas=len(self._peers),
-            line=self._line(subject.name, lines),
-        )
+        told: dict[str, Any] = {
+            "place": f"{self._directory.parent.name}/{self._directory.name}",
+            "call": subject.name,
+            "tensor": difference.where,
+            "size": size_fact(difference.share),
+            "rank": self._peers[0],
+            "replicas": len(self._peers),
+        }
+        if subject.why is Why.PARAMETER:
+            return fact("run.replica_parameter", **told)
+        if subject.why is Why.GRADIENT:
+            return fact("run.replica_gradient", **told)
+        is_call = subject.why is Why.CALL
+        why = fact("run.given_the_same") if is_call else fact("run.group_gets_alike")
+        return fact("run.replica_call", **told, why=why, line=self._line(subject.name, lines))
 
     def _give_up(self, error: Exception) -> None:
         _log.warning("Ranks are not compared any more: %r", error)
