@@ -1,0 +1,151 @@
+"""Programs that are drawn: calls of all kinds with tensors of all kinds, off by any amount.
+
+Nothing is computed. What a call puts out has nothing to do with what it is given, so that each
+formula of the model of error is tried on numbers that no program would make.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.builder.small_dumps import Record, number
+from tests.builder.verdict.columns import STATISTICS, Run, measured
+
+Array = NDArray[Any]
+Both = tuple[Record, Record]
+# By the kinds that the model tells apart (docs/design/verdict.md, "Propagation").
+OPERATORS = (
+    *("Torch.tanh", "Functional.relu", "Tensor.__mul__", "Tensor.__add__", "Torch.cat"),
+    *("Torch.matmul", "Functional.linear", "Functional.conv2d", "Functional.softmax", "Torch.exp"),
+    *("Functional.layer_norm", "Functional.rms_norm", "Functional.normalize", "Torch.sum"),
+    *("Torch.mean", "Functional.avg_pool2d", "Torch.amax", "Torch.prod", "Torch.cumprod"),
+    *("Torch.sin", "Torch.log", "Tensor.__truediv__", "Torch.rsqrt", "Torch.sqrt", "Torch.floor"),
+    *("Torch.sign", "Torch.where", "Functional.embedding", "Torch.gather", "Torch.reciprocal"),
+    *("Functional.scaled_dot_product_attention", "Torch.mystery", "Torch.linalg.qr"),
+    *("Functional.cross_entropy", "Torch.logsumexp", "Functional.lstm_cell", "Torch.rand"),
+)
+WHOLE = ("Torch.argmax", "Torch.topk", "Torch.bincount", "Torch.round")
+
+
+class Draw:
+    """Both runs of a program, as they are drawn."""
+
+    def __init__(self, seed: int, *, mixed: bool = False, quiet: float = 0.2) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.sides = Run(), Run()
+        self.mixed, self.quiet = mixed, quiet
+        self.counts: dict[str, int] = {}
+        self.ahead: list[Both] = []
+        self.back: list[Both] = []
+        self.module: str | None = None
+        self.modules = 0
+
+    def tensor(self, shape: tuple[int, ...] | None = None, *, whole: bool = False) -> Both:
+        rng = self.rng
+        if shape is None:
+            shape = (int(rng.integers(1, 9)), int(rng.integers(1, 25)))
+        if whole:
+            numbers = rng.integers(0, 9, size=shape)
+            more = rng.random(shape) < rng.choice([0.0, 0.02, 0.5])
+            return measured(numbers + more, "int64"), measured(numbers, "int64")
+        low, high = [(-1, 1), (0.1, 3), (-3, -0.2), (-0.5, 4), (0.9, 1)][rng.integers(5)]
+        values = rng.uniform(low, high, size=shape) * 10.0 ** rng.uniform(-2, 2)
+        if rng.random() < 0.03:
+            values = np.zeros(shape)
+        error = 0.0 if rng.random() < self.quiet else 10.0 ** rng.uniform(-7, 0.5)
+        other = values * (1 + error * rng.normal(size=shape))
+        coarse = self.mixed and rng.random() < 0.7
+        debug = measured(other, "bfloat16" if coarse else "float32")
+        reference = measured(values)
+        chance = rng.random()
+        if chance < 0.05:
+            debug = {**debug, **dict.fromkeys(STATISTICS)}
+        elif chance < 0.1:
+            reference = {**reference, "Mean": None, "Norm": None}
+        return debug, reference
+
+    def one_of(self, pool: list[Both]) -> Both:
+        near = pool[-6:]
+        if not near or self.rng.random() < 0.2:
+            return self.tensor()
+        return near[self.rng.integers(len(near))]
+
+    def forward(self) -> None:
+        rng = self.rng
+        is_whole = rng.random() < 0.1
+        operator = str(rng.choice(WHOLE if is_whole else OPERATORS))
+        call = self.counts.get(operator, 0)
+        self.counts[operator] = call + 1
+        given = [self.one_of(self.ahead) for _ in range(rng.integers(1, 4))]
+        made = [self.tensor(whole=is_whole) for _ in range(1 + (rng.random() < 0.2))]
+        for side, own in enumerate(self.sides):
+            own.call(
+                f"{operator}.{call}.forward",
+                [one[side] for one in given],
+                [one[side] for one in made],
+                within=self.module,
+            )
+        self.ahead += made
+
+    def backward(self, forward: str) -> None:
+        rng = self.rng
+        given = [self.one_of(self.back) for _ in range(rng.integers(1, 3))]
+        made = [self.tensor() for _ in range(rng.integers(1, 4))]
+        name = forward.removesuffix("forward") + "backward"
+        for side, own in enumerate(self.sides):
+            own.call(name, [one[side] for one in given], [one[side] for one in made])
+        self.back += made
+
+    def enter(self) -> None:
+        """A module around the calls that come next, with a weight."""
+        self.modules += 1
+        kind = str(self.rng.choice(["Block", "Linear", "LayerNorm"]))
+        self.module = f"Module.part{self.modules}.{kind}.forward.0"
+        given, weight, made = self.one_of(self.ahead), self.tensor(), self.tensor()
+        for side, own in enumerate(self.sides):
+            own.call(self.module, [given[side]], [made[side]], parameters={"weight": weight[side]})
+        self.ahead.append(made)
+
+    def leave(self) -> None:
+        """What the module puts out is what the last call in it did, or nobody knows."""
+        assert self.module is not None
+        if self.rng.random() < 0.7:
+            for side, own in enumerate(self.sides):
+                own.data[self.module]["output"] = [self.ahead[-1][side]]
+        self.module = None
+
+    def alone(self, side: int) -> None:
+        """A call of one side, which something else is given."""
+        given, made = self.one_of(self.ahead), self.tensor()
+        name = f"Torch.{'heaviside' if side else 'erfinv'}.{len(self.sides[side].data)}.forward"
+        self.sides[side].call(name, [given[side]], [made[side]], within=self.module)
+        self.ahead.append(made)
+
+
+def drawn_program(seed: int, calls: int = 14, *, mixed: bool = False) -> tuple[Run, Run]:
+    """Both runs of one: forward, with modules, and back."""
+    draw = Draw(seed, mixed=mixed)
+    for _ in range(calls):
+        if draw.module is None and draw.rng.random() < 0.25:
+            draw.enter()
+            if draw.rng.random() < 0.3:
+                draw.leave()  # nothing is recorded inside
+        if draw.rng.random() < 0.08:
+            draw.alone(int(draw.rng.integers(2)))
+        draw.forward()
+        if draw.module is not None and draw.rng.random() < 0.4:
+            draw.leave()
+    if draw.module is not None:
+        draw.leave()
+    forward = [one for one in draw.sides[0].data if one in draw.sides[1].data]
+    for name in forward[::-1]:
+        if name.endswith("forward") and not name.startswith(WHOLE):
+            draw.backward(name)
+    for side in draw.sides:
+        for name in ("Functional.softmax", "Torch.sum"):
+            for record in (one for key, one in side.data.items() if key.startswith(name)):
+                record.get("input_kwargs", {}).update(dim=number(-1))
+    return draw.sides
