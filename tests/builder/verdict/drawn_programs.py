@@ -33,18 +33,25 @@ WHOLE = ("Torch.argmax", "Torch.topk", "Torch.bincount", "Torch.round")
 class Draw:
     """Both runs of a program, as they are drawn."""
 
-    def __init__(self, seed: int, *, mixed: bool = False, quiet: float = 0.2) -> None:
+    def __init__(self, seed: int, *, mixed: bool = False, richly: bool = False) -> None:
         self.rng = np.random.default_rng(seed)
+        self.richly = richly  # other arguments, makers and passes, and little that is off
+        self.quiet = (0.5, 0.9)[seed % 2] if richly else 0.2
         self.sides = Run(), Run()
-        self.mixed, self.quiet = mixed, quiet
+        self.mixed = mixed
         self.counts: dict[str, int] = {}
         self.ahead: list[Both] = []
         self.back: list[Both] = []
         self.module: str | None = None
-        self.modules = 0
+        self.modules: dict[str, int] = {}
+        self.alone_calls = 0
+        self.later: list[tuple[int, str, Record]] = []  # gradients of calls of one side
 
     def tensor(self, shape: tuple[int, ...] | None = None, *, whole: bool = False) -> Both:
+        """One tensor as both runs have it; ``quiet`` is the share of those that agree."""
         rng = self.rng
+        if shape is None and self.richly:
+            shape = [(4, 8), (8, 4), (6, 5), (1,), (32,)][rng.integers(5)]
         if shape is None:
             shape = (int(rng.integers(1, 9)), int(rng.integers(1, 25)))
         if whole:
@@ -81,29 +88,40 @@ class Draw:
         self.counts[operator] = call + 1
         given = [self.one_of(self.ahead) for _ in range(rng.integers(1, 4))]
         made = [self.tensor(whole=is_whole) for _ in range(1 + (rng.random() < 0.2))]
+        sides = [[one[side] for one in given] for side in (0, 1)]
+        if self.richly and rng.random() < 0.15:
+            sides[0][0] = self.one_of(self.ahead)[0]  # another tensor than there
+        if self.richly and rng.random() < 0.3:
+            plain = rng.choice([0.5, 1.5, 2.0], size=2) if rng.random() < 0.5 else [3, 3 + call % 2]
+            for one, value in zip(sides, plain, strict=True):
+                one.append(number(value if isinstance(value, int) else float(value)))
         for side, own in enumerate(self.sides):
-            own.call(
-                f"{operator}.{call}.forward",
-                [one[side] for one in given],
-                [one[side] for one in made],
-                within=self.module,
-            )
+            results = [one[side] for one in made]
+            own.call(f"{operator}.{call}.forward", sides[side], results, within=self.module)
         self.ahead += made
 
     def backward(self, forward: str) -> None:
         rng = self.rng
         given = [self.one_of(self.back) for _ in range(rng.integers(1, 3))]
         made = [self.tensor() for _ in range(rng.integers(1, 4))]
+        sides = [[one[side] for one in given] for side in (0, 1)]
+        if self.richly and rng.random() < 0.15:
+            sides[0][0] = self.one_of(self.back)[0]
         name = forward.removesuffix("forward") + "backward"
         for side, own in enumerate(self.sides):
-            own.call(name, [one[side] for one in given], [one[side] for one in made])
+            own.call(name, sides[side], [one[side] for one in made])
         self.back += made
 
     def enter(self) -> None:
-        """A module around the calls that come next, with a weight."""
-        self.modules += 1
-        kind = str(self.rng.choice(["Block", "Linear", "LayerNorm"]))
-        self.module = f"Module.part{self.modules}.{kind}.forward.0"
+        """A module around the calls that come next, with a weight; some are entered again."""
+        rng = self.rng
+        kind = str(rng.choice(["Block", "Linear", "LayerNorm"]))
+        name = f"Module.part{len(self.modules)}.{kind}"
+        if self.richly and self.modules and rng.random() < 0.5:
+            name = str(rng.choice(list(self.modules)))
+        again = self.modules.get(name, 0)
+        self.modules[name] = again + 1
+        self.module = f"{name}.forward.{again}"
         given, weight, made = self.one_of(self.ahead), self.tensor(), self.tensor()
         for side, own in enumerate(self.sides):
             own.call(self.module, [given[side]], [made[side]], parameters={"weight": weight[side]})
@@ -117,23 +135,50 @@ class Draw:
                 own.data[self.module]["output"] = [self.ahead[-1][side]]
         self.module = None
 
+    def gradients(self, module: str) -> None:
+        """The gradients of a module's parameters."""
+        self.quiet = 0.2
+        made = self.tensor((5,)), self.tensor((3, 4))
+        for side, own in enumerate(self.sides):
+            names = ("bias", "weight")
+            own.data[f"{module}.parameters_grad"] = {
+                name: [one[side]] for name, one in zip(names, made, strict=True)
+            }
+            own.within[f"{module}.parameters_grad"] = None
+
     def alone(self, side: int) -> None:
-        """A call of one side, which something else is given."""
+        """A call of one side, which something else is given; some hand on what they are given."""
+        rng = self.rng
         given, made = self.one_of(self.ahead), self.tensor()
-        name = f"Torch.{'heaviside' if side else 'erfinv'}.{len(self.sides[side].data)}.forward"
+        name = ("Torch.erfinv", "Torch.heaviside")[side]
+        if self.richly and rng.random() < 0.4:
+            name = str(rng.choice(["Tensor.view", "Tensor.clone", "Tensor.to", "Torch.flip"]))
+            shape = [*given[side]["shape"], 1]  # the other side has what this is a view of
+            made = ({**given[0], "shape": shape}, {**given[1], "shape": shape})
+            if rng.random() < 0.5:
+                made = given
+        self.alone_calls += 1
+        name = f"{name}.{self.alone_calls}.forward"
         self.sides[side].call(name, [given[side]], [made[side]], within=self.module)
         self.ahead.append(made)
+        if self.richly and rng.random() < 0.3:
+            gradient = self.tensor()
+            name = name.replace("forward", "backward")
+            self.later.append((side, name, gradient[side]))
+            self.back.append(gradient)
 
 
-def drawn_program(seed: int, calls: int = 14, *, mixed: bool = False) -> tuple[Run, Run]:
-    """Both runs of one: forward, with modules, and back."""
-    draw = Draw(seed, mixed=mixed)
+def drawn_program(
+    seed: int, calls: int = 14, *, mixed: bool = False, richly: bool = False
+) -> tuple[Run, Run]:
+    """Both runs of one: forward, with modules, and back; ``richly`` also in other ways."""
+    draw = Draw(seed, mixed=mixed, richly=richly)
     for _ in range(calls):
         if draw.module is None and draw.rng.random() < 0.25:
             draw.enter()
             if draw.rng.random() < 0.3:
                 draw.leave()  # nothing is recorded inside
-        if draw.rng.random() < 0.08:
+        if draw.rng.random() < (0.2 if richly else 0.08):
             draw.alone(int(draw.rng.integers(2)))
         draw.forward()
         if draw.module is not None and draw.rng.random() < 0.4:
@@ -144,8 +189,13 @@ def drawn_program(seed: int, calls: int = 14, *, mixed: bool = False) -> tuple[R
     for name in forward[::-1]:
         if name.endswith("forward") and not name.startswith(WHOLE):
             draw.backward(name)
-    for side in draw.sides:
+        if draw.later and draw.rng.random() < 0.3:
+            side, name, made = draw.later.pop()
+            draw.sides[side].call(name, [draw.one_of(draw.back)[side]], [made])
+    for name in draw.modules if richly else ():
+        draw.gradients(name)
+    for own in draw.sides:
         for name in ("Functional.softmax", "Torch.sum"):
-            for record in (one for key, one in side.data.items() if key.startswith(name)):
+            for record in (one for key, one in own.data.items() if key.startswith(name)):
                 record.get("input_kwargs", {}).update(dim=number(-1))
     return draw.sides
