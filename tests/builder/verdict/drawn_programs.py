@@ -44,7 +44,7 @@ class Draw:
         self.back: list[Both] = []
         self.module: str | None = None
         self.modules: dict[str, int] = {}
-        self.alone_calls = 0
+        self.alone_calls: dict[tuple[int, str], int] = {}
         self.later: list[tuple[int, str, Record]] = []  # gradients of calls of one side
 
     def tensor(self, shape: tuple[int, ...] | None = None, *, whole: bool = False) -> Both:
@@ -97,6 +97,8 @@ class Draw:
                 one.append(number(value if isinstance(value, int) else float(value)))
         for side, own in enumerate(self.sides):
             results = [one[side] for one in made]
+            self.half(results)
+            self.half(sides[side])
             own.call(f"{operator}.{call}.forward", sides[side], results, within=self.module)
         self.ahead += made
 
@@ -109,8 +111,26 @@ class Draw:
             sides[0][0] = self.one_of(self.back)[0]
         name = forward.removesuffix("forward") + "backward"
         for side, own in enumerate(self.sides):
-            own.call(name, sides[side], [one[side] for one in made])
+            results = [one[side] for one in made]
+            self.half(results)
+            own.call(name, sides[side], results)
         self.back += made
+
+    def half(self, records: list[Any]) -> None:
+        """Makes a tensor one that this side alone gives, or a number, now and then."""
+        rng = self.rng
+        if not self.richly or rng.random() > 0.1:
+            return
+        place = int(rng.integers(len(records)))
+        one = records[place]
+        if "shape" in one:
+            other = [
+                None,
+                number(1.5),
+                number(one["Max"]),
+                {**one, **dict.fromkeys(STATISTICS, 0.0)},
+            ]
+            records[place] = other[rng.integers(4)]
 
     def enter(self) -> None:
         """A module around the calls that come next, with a weight; some are entered again."""
@@ -157,8 +177,9 @@ class Draw:
             made = ({**given[0], "shape": shape}, {**given[1], "shape": shape})
             if rng.random() < 0.5:
                 made = given
-        self.alone_calls += 1
-        name = f"{name}.{self.alone_calls}.forward"
+        call = self.alone_calls.get((side, name), 0)
+        self.alone_calls[side, name] = call + 1
+        name = f"{name}.{call}.forward"
         self.sides[side].call(name, [given[side]], [made[side]], within=self.module)
         self.ahead.append(made)
         if self.richly and rng.random() < 0.3:

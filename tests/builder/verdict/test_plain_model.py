@@ -1,0 +1,454 @@
+"""Noise, limits, roles and agreement of drawn programs, held against plain rules.
+
+The rules are those of docs/design/verdict.md, read one tensor at a time.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+import pytest
+
+from msprobe_builder.base.codes import CallRole
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.operators.operator import Kind
+from msprobe_builder.verdict.model.agreement import (
+    gradients_agree,
+    no_gradient_tells,
+    nobody_keeps,
+    nothing_comes_of_it,
+    results_agree,
+)
+from msprobe_builder.verdict.model.choices import behind_choices, chosen_otherwise
+from msprobe_builder.verdict.model.clue import Clue, Evidence
+from msprobe_builder.verdict.model.clues import clues
+from msprobe_builder.verdict.model.conduct import MOVES, REACH
+from msprobe_builder.verdict.model.converging import Leaks, Ways
+from msprobe_builder.verdict.model.limits import would_have_shown
+from msprobe_builder.verdict.model.noise import noise_of
+from msprobe_builder.verdict.model.roles import roles
+from tests.builder.verdict.columns import compared, evidence_of
+from tests.builder.verdict.drawn_programs import drawn_program
+from tests.builder.verdict.plain_clues import PlainClues
+
+SEEDS = range(200, 224)
+SINGLE = 2.0**-23
+TRIED = [(seed, mixed) for seed in SEEDS for mixed in (False, True)]
+
+
+@functools.cache
+def evidence_drawn(seed: int, mixed: bool) -> Evidence:
+    return evidence_of(compared(*drawn_program(seed, 24, mixed=mixed, richly=True)))
+
+
+@pytest.fixture(params=TRIED, ids=str)
+def evidence(request: pytest.FixtureRequest) -> Evidence:
+    return evidence_drawn(*request.param)
+
+
+def sizes(evidence: Evidence, *sections: Section) -> list[int]:
+    """Rows of sections of which the error is known."""
+    table = evidence.runs.npu.table
+    return [
+        row
+        for row in np.flatnonzero(table.is_tensor).tolist()
+        if table.section[row] in sections and not math.isnan(evidence.seen.size[row])
+    ]
+
+
+def unit_of(evidence: Evidence, row: int) -> float:
+    runs = evidence.runs
+    return float((runs.coarse if runs.is_mixed else runs.fine)[row])
+
+
+def test_noise_is_what_four_in_five_of_what_differs_exceed(evidence: Evidence) -> None:
+    runs, seen = evidence.runs, evidence.seen
+    found = noise_of(runs, seen, evidence.does)
+    for direction in (0, 1):
+        every = [
+            float(seen.size[row])
+            for row in sizes(evidence, Section.OUTPUT)
+            if runs.npu.calls.is_api[runs.npu.table.node[row]]
+            and not runs.discrete[row]
+            and evidence.does.kind[runs.npu.table.node[row]] != MOVES
+            and bool(runs.backward[runs.npu.table.node[row]]) == bool(direction)
+        ]
+        off = [one for one in every if one > 0]
+        is_noisy = len(off) >= 8 and len(off) >= len(every) / 2 and not runs.is_mixed
+        right = min(float(np.quantile(off, 0.2)), 20 * SINGLE) if is_noisy else 0.0
+        assert found[direction] == pytest.approx(right)
+
+
+def test_limits_are_what_hardly_any_call_would_have_hidden(evidence: Evidence) -> None:
+    runs, plain = evidence.runs, PlainClues(evidence)
+    told: dict[bool, list[float]] = {False: [], True: []}
+    for row in sizes(evidence, Section.OUTPUT):
+        expected = float(evidence.expected.told[row])
+        if math.isnan(expected) or runs.discrete[row] or not evidence.expected.is_whole[row]:
+            continue
+        told[plain.is_back(row)].append(expected * plain.spread(row))
+    said = {one.code: one.arguments for one in would_have_shown(evidence)}
+    forward, backward = (
+        (7 * float(np.quantile(one, 0.95)), float(np.median(one))) if one else (0.0, 0.0)
+        for one in told.values()
+    )
+    if backward[0] > 0:
+        right = {
+            "limits": {"forward": forward[0], "backward": backward[0]},
+            "assumed_noise": {"forward": forward[1], "backward": backward[1]},
+        }
+    else:
+        right = {
+            "limits.forward": {"forward": forward[0]},
+            "assumed_noise.forward": {"forward": forward[1]},
+        }
+    assert said.keys() == right.keys()
+    for code, arguments in right.items():
+        assert dict(said[code]) == pytest.approx(arguments)
+
+
+def test_what_is_off_is_what_neither_rounding_nor_noise_makes(evidence: Evidence) -> None:
+    for row in sizes(evidence, *Section):
+        noise = float(evidence.noise[evidence.runs.npu.table.node[row]])
+        level = max(64 * unit_of(evidence, row), 8 * noise)
+        assert bool(evidence.off[row]) is bool(evidence.seen.size[row] > level)
+
+
+def is_small(evidence: Evidence, rows: list[int], level: float, noise: float) -> bool:
+    return all(
+        evidence.seen.size[row] <= max(level * unit_of(evidence, row), noise) for row in rows
+    )
+
+
+def test_gradients_agree_where_none_is_off_and_none_is_alone(evidence: Evidence) -> None:
+    runs = evidence.runs
+    table = runs.npu.table
+    alone = any(
+        side.section[row] == Section.PARAMETERS_GRAD and side.is_tensor[row] and other[row] < 0
+        for side, other in ((table, runs.other), (runs.bench.table, runs.bench_row))
+        for row in range(len(side))
+    )
+    back = [row for row in sizes(evidence, Section.OUTPUT) if runs.backward[table.node[row]]]
+    told = [*back, *sizes(evidence, Section.PARAMETERS_GRAD)]
+    right = not alone and len(told) >= 5 and is_small(evidence, told, 30, 0.0)
+    assert gradients_agree(evidence) is right
+
+
+def last_agree(evidence: Evidence, outputs: int) -> bool:
+    runs, table = evidence.runs, evidence.runs.npu.table
+    first_back = np.flatnonzero(runs.backward)
+    end = int(first_back[0]) if len(first_back) else len(runs.npu.tree)
+    told = [
+        row
+        for row in sizes(evidence, Section.OUTPUT)
+        if runs.npu.calls.is_forward_call[table.node[row]]
+        and table.node[row] < end
+        and not runs.discrete[row]
+    ]
+    units = [
+        float(runs.coarse[row])
+        for row in range(len(table))
+        if evidence.seen.size[row] > 0 or runs.coarse[row] <= SINGLE
+    ]
+    unit = max(units, default=0.0)
+    return all(
+        evidence.seen.size[row] <= 30 * max(unit, float(evidence.noise[table.node[row]]))
+        for row in told[-outputs:]
+    )
+
+
+def gradients_tell(evidence: Evidence) -> bool:
+    runs = evidence.runs
+    noise = 100 * float(evidence.noise.max())
+    for row in sizes(evidence, Section.PARAMETERS_GRAD):
+        level = max(30 * float(runs.fine[row]), noise)
+        if runs.is_mixed:
+            level = 8 * float(runs.coarse[row])
+        if evidence.seen.size[row] > level:
+            return True
+    return False
+
+
+def test_results_agree_where_the_last_outputs_do(evidence: Evidence) -> None:
+    for outputs in (1, 2, 3):
+        assert results_agree(evidence, outputs) is last_agree(evidence, outputs)
+    assert no_gradient_tells(evidence) is not gradients_tell(evidence)
+    several = len(sizes(evidence, Section.PARAMETERS_GRAD)) >= 5
+    nothing = several and not gradients_tell(evidence) and last_agree(evidence, 1)
+    assert nothing_comes_of_it(evidence) is nothing
+
+
+def test_nobody_keeps_what_agrees_behind_the_last_that_is_off(evidence: Evidence) -> None:
+    runs, table, seen = evidence.runs, evidence.runs.npu.table, evidence.seen
+    told = [row for row in sizes(evidence, Section.OUTPUT) if not runs.discrete[row]]
+    off = [row for row in told if seen.size[row] > 4 * unit_of(evidence, row)]
+    right = False
+    if off:
+        last = max(int(table.node[row]) for row in off)
+        later = {int(table.node[row]) for row in told if table.node[row] > last}
+        if sum(table.node[row] > last for row in told) >= 5:
+            made = {row for row in off if table.node[row] == last}
+            for _ in range(8):
+                made = {row for row in range(len(table)) if int(runs.maker[row]) in made}
+                for row in made:
+                    at = int(table.node[row])
+                    closed = runs.npu.calls.is_module[at] and not runs.open[at]
+                    if not (closed or evidence.does.kind[at] == MOVES):
+                        continue
+                    is_off = seen.size[row] > 4 * unit_of(evidence, row)
+                    is_given = table.section[row] == Section.INPUT
+                    right |= bool(is_off and is_given and at in later)
+    assert nobody_keeps(evidence) is right
+
+
+def test_suspects_begin_what_others_carry(evidence: Evidence) -> None:
+    runs, table = evidence.runs, evidence.runs.npu.table
+    with np.errstate(all="ignore"):
+        every = clues(evidence)
+    rng = np.random.default_rng(len(every))
+    found = [every[one] for one in rng.permutation(len(every))[:3]]
+    role, source = roles(evidence, found)
+    judged = [
+        row
+        for row in sizes(evidence, Section.OUTPUT, Section.PARAMETERS_GRAD)
+        if not evidence.does.free[table.node[row]]
+    ]
+    off = {
+        int(table.node[row])
+        for row in judged
+        if evidence.seen.size[row]
+        > max(2 * unit_of(evidence, row), 4 * float(evidence.noise[table.node[row]]))
+    }
+    begins, suspects = begins_of(evidence, found)
+    right = carried(evidence, off, begins, suspects)
+    known = {int(table.node[row]) for row in judged}
+    for node in range(len(runs.npu.tree)):
+        assert source[node] == right.get(node, -1), runs.npu.tree.names[node]
+        is_clean = CallRole.CARRIER if node in right else CallRole.CLEAN
+        expected = is_clean if node in known else CallRole.UNKNOWN
+        assert role[node] == (CallRole.SUSPECT if node in suspects else expected)
+
+
+def begins_of(evidence: Evidence, found: list[Clue]) -> tuple[dict[int, int], dict[int, int]]:
+    """Where each clue shows, and the nodes of this run that are accused, by number."""
+    begins: dict[int, int] = {}
+    suspects: dict[int, int] = {}
+    for number, one in enumerate(found):
+        if one.row >= 0:
+            begins.setdefault(int(evidence.runs.npu.table.node[one.row]), number)
+        elif one.side == 0:
+            begins.setdefault(one.node, number)
+        if one.side == 0:
+            suspects[one.node] = number
+    return begins, suspects
+
+
+def carried(
+    evidence: Evidence, off: set[int], begins: dict[int, int], suspects: dict[int, int]
+) -> dict[int, int]:
+    """By node the first suspect that it inherits from, by what it is given."""
+    runs, table = evidence.runs, evidence.runs.npu.table
+    source = dict(suspects)
+    if not begins:
+        return source
+    asked = sorted(off | set(begins))
+    for _ in range(2):
+        for node in asked:
+            if node in source:
+                continue
+            rows = [row for row in range(len(table)) if table.node[row] == node]
+            made = [int(runs.maker[row]) for row in rows if table.is_tensor[row]]
+            before = [int(table.node[one]) for one in made if one >= 0]
+            if runs.backward[node] and runs.npu.calls.twin[node] >= 0:
+                before.append(int(runs.npu.calls.twin[node]))
+            known = [source[one] for one in before if one in source]
+            if node in begins:
+                source[node] = begins[node]
+            elif known:
+                source[node] = min(known)
+    latest = -1
+    for node in asked:
+        latest = begins.get(node, latest)
+        if node in off and node not in source:
+            inside = [one for one in sorted(begins) if node < one]
+            ends = int(runs.npu.tree.subtree_end[node])
+            source[node] = begins[inside[0]] if inside and inside[0] <= ends else latest
+    return {node: number for node, number in source.items() if number >= 0}
+
+
+def test_what_follows_from_another_choice(evidence: Evidence) -> None:
+    runs, table, seen, does = evidence.runs, evidence.runs.npu.table, evidence.seen, evidence.does
+    calls = runs.npu.calls
+    pointless = set(of_nothing(evidence))
+    behind: set[int] = set()
+    told: set[int] = set()
+    tensors = np.flatnonzero(table.is_tensor).tolist()
+    for row in tensors:
+        node = int(table.node[row])
+        jumps = (does.breaks[node] or does.turns[node]) and table.section[row] == Section.OUTPUT
+        jumps = (jumps and not runs.discrete[row]) or row in pointless
+        if (runs.discrete[row] and seen.differs[row]) or (jumps and seen.size[row] > 1e-3):
+            behind.add(row)
+    for row in tensors:
+        node, section = int(table.node[row]), table.section[row]
+        follows = row in behind or int(runs.origin[row]) in behind
+        is_judged = calls.is_api[node] or (calls.is_module[node] and not runs.open[node])
+        twin = int(calls.twin[node])
+        if section != Section.INPUT and is_judged:
+            follows |= node in told or (twin >= 0 and twin in told)
+        if follows:
+            behind.add(row)
+            if section == Section.INPUT:
+                told.add(node)
+    behind |= {
+        row
+        for row in tensors
+        if table.section[row] == Section.OUTPUT
+        and runs.open[table.node[row]]
+        and int(runs.origin[row]) in behind
+    }
+    right = behind - pointless
+    found = behind_choices(runs, seen, does)
+    assert set(np.flatnonzero(found).tolist()) == right
+    assert chosen_otherwise(evidence, found) == first_choice(evidence, right)
+
+
+def of_nothing(evidence: Evidence) -> list[int]:
+    """What normalisations put out of a call that joined a half to next to nothing."""
+    runs, table, seen, does = evidence.runs, evidence.runs.npu.table, evidence.seen, evidence.does
+    calls = runs.npu.calls
+    half = {int(table.node[row]) for row in sizes(evidence, Section.INPUT) if seen.size[row] >= 0.5}
+    gathers = {
+        node
+        for node in half
+        if calls.operators[int(calls.stem[node])].kind in (Kind.JOIN, Kind.PLACE, Kind.MASK)
+        and calls.is_forward_call[node]
+    }
+    points = {
+        int(table.node[row])
+        for row in sizes(evidence, Section.INPUT)
+        if runs.origin[row] >= 0
+        and int(table.node[runs.origin[row]]) in gathers
+        and seen.size[row] < 0.5
+    }
+    return [
+        row
+        for row in np.flatnonzero(runs.rows(Section.OUTPUT)).tolist()
+        if int(table.node[row]) in points
+        and does.normalises[table.node[row]]
+        and does.kind[table.node[row]] != REACH
+    ]
+
+
+def first_choice(evidence: Evidence, behind: set[int]) -> int | None:
+    runs, table, seen = evidence.runs, evidence.runs.npu.table, evidence.seen
+    outputs = np.flatnonzero(runs.rows(Section.OUTPUT)).tolist()
+    shows = [
+        int(table.node[row])
+        for row in outputs
+        if row in behind and evidence.off[row] and not runs.discrete[row]
+    ]
+
+    def is_other(row: int) -> bool:
+        return bool(runs.discrete[row] and seen.differs[row] and not runs.by_sum[row])
+
+    given = {
+        int(table.node[row])
+        for row in np.flatnonzero(runs.rows(Section.INPUT)).tolist()
+        if is_other(row) or evidence.off[row]
+    }
+    for row in outputs if shows else ():
+        node = int(table.node[row])
+        turned = evidence.off[row] and evidence.does.turns[node]
+        chose = (is_other(row) or turned) and node not in given and not evidence.does.free[node]
+        if chose and runs.npu.calls.is_forward_call[node]:
+            return node if node <= min(shows) else None
+    return None
+
+
+def test_ways_end_where_all_that_is_computed_agrees(evidence: Evidence) -> None:
+    ways, plain = Ways(evidence), PlainWays(evidence)
+    for row in np.flatnonzero(evidence.runs.npu.table.is_tensor).tolist():
+        assert ways.agree(row) is (plain.way(row) is not None), row
+
+
+class PlainWays:
+    """The calls that follow from a tensor, until three behind one another agree."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.ev = evidence
+        self.runs, self.table = evidence.runs, evidence.runs.npu.table
+        self.calls = self.runs.npu.calls
+
+    def level(self, row: int) -> float:
+        runs, node = self.runs, int(self.table.node[row])
+        unit = unit_of(self.ev, row)
+        if runs.is_mixed and runs.backward[node]:
+            unit = float(runs.coarse[runs.other >= 0].max())
+        return max(4 * unit, 4 * float(self.ev.noise[node]), float(self.ev.seen.resolution[row]))
+
+    def agrees(self, row: int) -> bool:
+        seen = self.ev.seen
+        is_same = seen.size[row] <= self.level(row) and seen.norm[row] > 0
+        return bool(is_same and not self.runs.discrete[row])
+
+    def outputs(self, node: int) -> list[int]:
+        rows = np.flatnonzero(self.runs.rows(Section.OUTPUT) & (self.table.node == node))
+        return [int(row) for row in rows]
+
+    def counts(self, node: int) -> bool:
+        runs, calls = self.runs, self.calls
+        if not (calls.is_api[node] or (calls.is_module[node] and not runs.open[node])):
+            return False
+        kind = calls.operators[int(calls.stem[node])].kind
+        sizes = (Kind.MAKE, Kind.EMPTY, Kind.QUERY, Kind.DRAW)
+        if kind in sizes and calls.is_api[node]:
+            return False
+        rows = self.outputs(node)
+        is_same_choice = all(runs.discrete[row] and not self.ev.seen.differs[row] for row in rows)
+        return not (rows and is_same_choice)
+
+    def users(self, row: int) -> list[int]:
+        given = np.flatnonzero(self.runs.rows(Section.INPUT) & (self.runs.origin == row))
+        nodes = dict.fromkeys(self.table.node[given].tolist())
+        return [node for node in nodes if self.counts(node)]
+
+    def way(self, row: int) -> set[tuple[int, int]] | None:
+        is_output = self.table.section[row] == Section.OUTPUT
+        waiting = [(node, 0) for node in self.users(row)]
+        if not is_output:
+            waiting = [(int(self.table.node[row]), 0)]
+        met: set[tuple[int, int]] = set()
+        while waiting:
+            node, agreeing = waiting.pop()
+            if agreeing > 3 or (node, agreeing) in met:
+                continue
+            met.add((node, agreeing))
+            if not self.outputs(node):
+                return None
+            for one in self.outputs(node):
+                users = self.users(one)
+                if not self.agrees(one) and (agreeing or not users):
+                    return None
+                following = agreeing + 1 if self.agrees(one) else 0
+                waiting += [(user, following) for user in users]
+        return met or None
+
+
+def test_what_is_off_leaks_out_of_a_module(evidence: Evidence) -> None:
+    runs, table = evidence.runs, evidence.runs.npu.table
+    leaks = Leaks(evidence)
+    used = [
+        (int(table.node[runs.origin[row]]), int(table.node[row]))
+        for row in sizes(evidence, Section.INPUT)
+        if runs.origin[row] >= 0
+        and not runs.backward[table.node[row]]
+        and evidence.seen.size[row] > 4 * unit_of(evidence, row)
+    ]
+    for module in np.flatnonzero(runs.open).tolist():
+        end = int(runs.npu.tree.subtree_end[module])
+        for node in range(module, end + 1):
+            right = any(node <= made <= end < by for made, by in used)
+            assert leaks.leaves(node, module) is right
