@@ -52,6 +52,9 @@ def behind_choices(runs: Runs, seen: Observations, does: Conduct) -> Bool:
             told[at] = True
         elif not is_input and is_judged and (told[at] or (twin[at] >= 0 and told[twin[at]])):
             result[row] = True
+    # What a module puts out is told before the call inside that makes it.
+    handed = np.flatnonzero(runs.rows(Section.OUTPUT) & runs.open[table.node] & (maker >= 0))
+    result[handed] |= result[maker[handed]]
     return result & ~pointless  # the length of what may point anywhere is known
 
 

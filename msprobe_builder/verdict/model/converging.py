@@ -75,12 +75,14 @@ class Ways:
         first = self._users(row) if self._output[row] else [int(self._table.node[row])]
         pending = [(node, 0) for node in first]
         passed: set[int] = set()
-        met: dict[int, int] = {}  # by node how many calls before it agree
+        met: set[int] = set()
+        known: set[tuple[int, int]] = set()  # with how many calls before it that agree
         while pending:
             node, agreeing = pending.pop()
-            if met.get(node, -1) >= agreeing or agreeing > _FURTHER:
+            if (node, agreeing) in known or agreeing > _FURTHER:
                 continue
-            met[node] = agreeing
+            known.add((node, agreeing))
+            met.add(node)
             if len(met) > _LONGEST:
                 return None
             start, end = int(self._first_row[node]), int(self._first_row[node + 1])

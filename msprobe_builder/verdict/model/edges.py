@@ -324,7 +324,7 @@ def _of_parameter_gradients(evidence: Evidence) -> Iterable[Clue]:
     """Gradients of parameters, as far off as the worst of their module's backward calls."""
     runs, seen, latent = evidence.runs, evidence.seen, evidence.expected.latent
     table, tree, calls = runs.npu.table, runs.npu.tree, runs.npu.calls
-    rows = np.flatnonzero(runs.rows(Section.PARAMETERS_GRAD) & (runs.other >= 0) & (seen.size > 0))
+    rows = np.flatnonzero(runs.rows(Section.PARAMETERS_GRAD) & (runs.other >= 0))
     if not len(rows) or tree.micro_steps != runs.bench.tree.micro_steps:
         return  # of other numbers of passes they are other sums
     matched = runs.partner[table.node] >= 0

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operations
-from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.graph.part import inputs_of
 from msprobe_builder.operators.questions import casts
 from msprobe_builder.verdict.findings import Cause
@@ -372,8 +371,7 @@ def _stepped_at_once(evidence: Evidence, rows: Int) -> Bool:
 
 def _cast_alone(runs: Runs) -> Bool:
     """Rows that one side alone has in a coarser type, where that is no habit."""
-    differs = (runs.coarse != runs.fine) & (runs.coarse > SINGLE) & (runs.other >= 0)
-    return np.asarray(differs & ~runs.discrete & (not runs.is_mixed))
+    return np.asarray((runs.coarse != runs.fine) & ~runs.discrete & (not runs.is_mixed))
 
 
 def _origin(runs: Runs, node: int) -> int:

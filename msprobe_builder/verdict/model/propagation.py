@@ -289,7 +289,7 @@ def _cancelling_back(runs: Runs, inputs: Int, outputs: Int, seen: Observations) 
     node = table.node[out]
     twin = runs.npu.calls.twin[node]
     gradient = factor[node * _PLACES]
-    other = factor[np.maximum(twin, 0) * _PLACES + 1 - table.position[out]]
+    other = factor[twin * _PLACES + 1 - table.position[out]]
     told = np.flatnonzero((twin >= 0) & runs.backward[node] & (gradient >= 0) & (other >= 0))
     out, one, two = out[told], gradient[told], other[told]
     with np.errstate(all="ignore"):
