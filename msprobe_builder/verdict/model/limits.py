@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from msprobe_builder.facts.fact import Facts, fact
 from msprobe_builder.verdict.model.clue import THRESHOLD, Evidence
 from msprobe_builder.verdict.model.noise import spread_of
-from msprobe_builder.verdict.model.observations import COMMON
+from msprobe_builder.verdict.model.observations import COMMON, SUMMED
 
 Float = NDArray[np.float64]
 
@@ -67,7 +67,7 @@ def limits_of(evidence: Evidence) -> Limits:
     # The norm tells a factor best: it moves by as much, and by little of what rounding does.
     common = COMMON + 1 / np.sqrt(seen.elements[rows])
     norm = told * common + seen.resolution[rows] + np.minimum(1.0, told * told) / 2
-    limit = THRESHOLD * told
+    limit = THRESHOLD * (told + SUMMED)
     share = next((one for one in _SHARES if _quantile(limit, one) < _TOO_WIDE), _SHARES[-1])
     is_wide = limit > np.where(back, _BACKWARD, _FORWARD)
     many = any(is_wide[here].mean() > _MANY_CALLS for here in (back, ~back) if here.any())

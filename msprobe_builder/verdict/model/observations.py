@@ -37,7 +37,7 @@ _COUNTED = 1e-5  # of the hidden elements, what sums of a recorder cannot tell
 COMMON = 0.12
 _HARDLY = 0.03  # what elements vary by of their size
 # What a recorder's own sums lose: in float32, more of more elements.
-_SUMMED, _SUMMED_PER_ELEMENT = 2e-7, 2e-13
+SUMMED, _SUMMED_PER_ELEMENT = 2e-7, 2e-13
 _CLEARLY = 4.0
 _HALF_NORM = 0.3  # of a unit of half precision, where a recorder takes the norm in it
 # From which expected difference on two tensors have nothing in common, and anything may be seen.
@@ -281,7 +281,7 @@ def _masked_otherwise(debug: Float, reference: Float, masked: Bool, other_masked
 
 def _resolution(runs: Runs, elements: Float, rows: Int, debug: Float, reference: Float) -> Float:
     """What mean and norm may be off by their recorder's sums alone, as a fraction."""
-    result = _SUMMED + _SUMMED_PER_ELEMENT * elements
+    result = SUMMED + _SUMMED_PER_ELEMENT * elements
     half = runs.coarse[rows] > SINGLE
     if any(_are_half(one[_NORM][half]) for one in (debug, reference)):
         result[rows[half]] = _HALF_NORM * runs.coarse[rows[half]]
@@ -350,10 +350,10 @@ def surprise(seen: Observations, rows: Int, expected: Float, carried: Float | fl
     # Elements that are all alike are rounded alike.
     common = np.where(varies < _HARDLY, 1.0, COMMON)
     spread = e * (common + 1 / np.sqrt(seen.elements[rows])) + coarse
-    bars = np.stack([e + _SUMMED, e + _SUMMED, spread, spread + np.minimum(1.0, e * e) / 2])
+    bars = np.stack([e + SUMMED, e + SUMMED, spread, spread + np.minimum(1.0, e * e) / 2])
     with np.errstate(invalid="ignore"):
         times = np.sort(np.nan_to_num(seen.moved[:, rows] / bars, nan=0.0), axis=0)
-        exact = seen.exact[rows] / (_EXACT_SPREAD * e + _SUMMED)
+        exact = seen.exact[rows] / (_EXACT_SPREAD * e + SUMMED)
     # One number alone may be off by much: a single element, or few that are worse than the others.
     several = np.sqrt(times[-1] * np.fmax(times[-2], 1.0))
     # Rounding moves each by chance; that all move alike counts for each.

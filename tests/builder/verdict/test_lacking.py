@@ -182,7 +182,7 @@ def test_few_calls_of_one_side_alone_are_told(seed: int) -> None:
 
 
 def names(runs: Runs, side: int) -> list[str]:
-    return (runs.npu, runs.bench)[side].tree.names
+    return list((runs.npu, runs.bench)[side].tree.names)
 
 
 def trained(*, steps: list[str], passes: bool = True) -> Run:
