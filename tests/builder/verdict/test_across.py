@@ -153,8 +153,8 @@ def test_what_a_partner_gave(seen: Witness, right: tuple[int, list[str]]) -> Non
 def test_the_rank_that_is_to_blame_is_told() -> None:
     for known in ("namesakes", "partners"):
         one = suspect()
-        seen = {1: [witness(given=0.1, rank=3)]}
-        ruled(one, elsewhere(rank=3), ranks=4, **{known: seen})
+        told: dict[str, Any] = {known: {1: [witness(given=0.1, rank=3)]}}
+        ruled(one, elsewhere(rank=3), ranks=4, **told)
         assert one.evidence[0] == fact("from_rank", rank=3)
 
 
