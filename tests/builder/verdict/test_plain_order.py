@@ -44,11 +44,15 @@ def drawn_clues(evidence: Evidence, seed: int, count: int = 60) -> list[Clue]:
     found = []
     for _ in range(count):
         side = int(rng.random() < 0.4)
-        nodes = len((runs.npu, runs.bench)[side].tree)
+        part = (runs.npu, runs.bench)[side]
+        nodes = np.arange(1, len(part.tree))
+        if rng.random() < 0.4:
+            nodes = np.flatnonzero(part.calls.is_module)
         row = int(rng.integers(-1, len(runs.npu.table)))
-        cause = Cause(int(rng.integers(len(Cause))))
+        usual = (Cause.OUTPUT, Cause.BETWEEN, Cause.MISSING, Cause.EXTRA)
+        cause = Cause(int(rng.choice(usual if rng.random() < 0.6 else np.arange(len(Cause)))))
         score = float(rng.choice([8.0, 29.9, 30.0, 200.0, 900.0, 5000.0]))
-        found.append(Clue(score, side, int(rng.integers(1, nodes)), cause, row))
+        found.append(Clue(score, side, int(rng.choice(nodes)), cause, row))
     return found
 
 
