@@ -190,16 +190,19 @@ class Draw:
 
 
 def drawn_program(
-    seed: int, calls: int = 14, *, mixed: bool = False, richly: bool = False
+    seed: int, calls: int = 14, *, mixed: bool = False, richly: bool = False, alone: bool = True
 ) -> tuple[Run, Run]:
-    """Both runs of one: forward, with modules, and back; ``richly`` also in other ways."""
+    """Both runs of one: forward, with modules, and back; ``richly`` also in other ways.
+
+    Without ``alone`` both make the same calls.
+    """
     draw = Draw(seed, mixed=mixed, richly=richly)
     for _ in range(calls):
         if draw.module is None and draw.rng.random() < 0.25:
             draw.enter()
             if draw.rng.random() < 0.3:
                 draw.leave()  # nothing is recorded inside
-        if draw.rng.random() < (0.2 if richly else 0.08):
+        if alone and draw.rng.random() < (0.2 if richly else 0.08):
             draw.alone(int(draw.rng.integers(2)))
         draw.forward()
         if draw.module is not None and draw.rng.random() < 0.4:
