@@ -116,6 +116,21 @@ class Draw:
             own.call(name, sides[side], results)
         self.back += made
 
+    def exchanged(self) -> None:
+        """Calls of one operator that came in another order, or of which one side makes one more."""
+        rng = self.rng
+        operator = str(rng.choice(["Torch.tanh", "Torch.matmul", "Torch.sum"]))
+        several = [(self.one_of(self.ahead), self.tensor()) for _ in range(3)]
+        orders = [list(rng.permutation(3)[: rng.integers(2, 4)]) for _ in self.sides]
+        call = self.counts.get(operator, 0)
+        self.counts[operator] = call + 3
+        for side, (own, order) in enumerate(zip(self.sides, orders, strict=True)):
+            for turn, place in enumerate(order):
+                given, made = several[place]
+                name = f"{operator}.{call + turn}.forward"
+                own.call(name, [given[side]], [made[side]], within=self.module)
+        self.ahead += [made for _, made in several]
+
     def half(self, records: list[Any]) -> None:
         """Makes a tensor one that this side alone gives, or a number, now and then."""
         rng = self.rng
@@ -204,6 +219,8 @@ def drawn_program(
                 draw.leave()  # nothing is recorded inside
         if alone and draw.rng.random() < (0.2 if richly else 0.08):
             draw.alone(int(draw.rng.integers(2)))
+        if richly and draw.rng.random() < 0.06:
+            draw.exchanged()
         draw.forward()
         if draw.module is not None and draw.rng.random() < 0.4:
             draw.leave()
