@@ -67,6 +67,11 @@ class Draw:
         coarse = self.mixed and rng.random() < 0.7
         debug = measured(other, "bfloat16" if coarse else "float32")
         reference = measured(values)
+        if self.richly:
+            needs = [bool(rng.random() < 0.7)] * 2
+            if rng.random() < 0.08:
+                needs[rng.integers(2)] ^= True
+            debug["requires_grad"], reference["requires_grad"] = needs
         chance = rng.random()
         if chance < 0.05:
             debug = {**debug, **dict.fromkeys(STATISTICS)}
