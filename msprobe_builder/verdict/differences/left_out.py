@@ -43,11 +43,6 @@ class LeftOut:
         """Whether a filter left something out; without a backward pass a run may have ended."""
         return self.calls or self.inputs or self.outputs or self.forward or self.gradients
 
-    @property
-    def is_any(self) -> bool:
-        """Whether what is given, or comes of it, may have been made by what nobody recorded."""
-        return self.is_filtered or any(self.ways)
-
 
 def left_out_of(npu: Part, bench: Part) -> LeftOut:
     """What the dumps of two sides lack; of what was put together from ranks nothing is known."""
