@@ -9,9 +9,14 @@ import pytest
 
 from msprobe_builder.base.codes import Strength
 from msprobe_builder.facts.fact import Fact
+from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.judge import judge_pair
+from msprobe_builder.verdict.model.clue import Clue
+from msprobe_builder.verdict.model.telling import _told_of_group
 from msprobe_builder.verdict.ruling.judged import Judgement
-from tests.builder.verdict.columns import Run, compared, measured
+from msprobe_builder.verdict.ruling.same_data import told_of_group
+from tests.builder.verdict.columns import Run, compared, evidence_of, measured
+from tests.builder.verdict.drawn_programs import drawn_program
 from tests.builder.verdict.simulated import FACTOR, Plan, both
 
 SAID: dict[str, dict[str, Any]] = {
@@ -96,3 +101,18 @@ def test_a_call_of_one_side_alone_of_which_nothing_shows(
 def test_without_such_a_call_nobody_is_named() -> None:
     found = judgement(half(40, 0, "", is_used=False), half(40, 1, "", is_used=False))
     assert (found.conclusion, found.suspects) == ("clean", [])
+
+
+@pytest.mark.parametrize("seed", [424, 425, 428, 430, 436, 438])
+def test_calls_that_are_judged_as_one_are_told_with_those_of_their_group(seed: int) -> None:
+    evidence = evidence_of(compared(*drawn_program(seed, 30, mixed=True, richly=True)))
+    owners = [] if evidence.groups is None else sorted(set(evidence.groups.owner.tolist()))
+    assert owners
+    groups = [] if evidence.groups is None else [evidence.groups.groups[one] for one in owners]
+    names = evidence.runs.npu.tree.names, evidence.runs.bench.tree.names
+    for node in range(1, len(names[0])):
+        own = [one for one in groups if node in one.npu]
+        found = _told_of_group(evidence, Clue(9.0, 0, node, Cause.OUTPUT, -1))
+        assert found == (told_of_group(own[0], *names) if own else [])
+        for clue in (Clue(9.0, 1, node, Cause.OUTPUT, -1), Clue(9.0, 0, node, Cause.WIRING, -1)):
+            assert _told_of_group(evidence, clue) == []
