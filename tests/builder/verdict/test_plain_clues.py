@@ -13,6 +13,7 @@ from msprobe_builder.verdict.model.outputs import of_outputs
 from tests.builder.verdict.columns import compared, evidence_of
 from tests.builder.verdict.drawn_programs import drawn_program
 from tests.builder.verdict.plain_clues import PlainClues, Told
+from tests.builder.verdict.plain_given import PlainGiven
 
 SEEDS = range(100, 120)
 
@@ -53,6 +54,6 @@ def test_outputs_that_are_off(seed: int, mixed: bool) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_tensors_that_calls_are_given(seed: int, mixed: bool) -> None:
     evidence = drawn_evidence(seed, mixed=mixed)
-    plain = PlainClues(evidence)
+    plain = PlainGiven(evidence)
     right = [*plain.of_given(), *plain.of_parameter_gradients()]
     assert_alike(of_edges(evidence), right, evidence)

@@ -5,7 +5,6 @@ What is computed behind them, and what is told of two calls, is tried by itself 
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import Counter
 from dataclasses import replace
@@ -29,18 +28,12 @@ from msprobe_builder.verdict.model.clues import clues, felt
 from msprobe_builder.verdict.model.converging import Leaks, Ways
 from msprobe_builder.verdict.model.exchanged import is_of_unpaired
 from msprobe_builder.verdict.model.ranking import placed
-from tests.builder.verdict.columns import compared, evidence_of
-from tests.builder.verdict.drawn_programs import drawn_program
+from tests.builder.verdict.drawn_evidence import evidence_drawn
 
 TRIED = [(seed, mixed) for seed in range(600, 630) for mixed in (False, True)]
 ONE_SIDED = (Cause.MISSING, Cause.EXTRA)
 GIVEN = (Cause.OUTPUT, Cause.EXTERNAL, Cause.BETWEEN, *ONE_SIDED, Cause.WIRING)
 OF_PROGRAM = (Cause.ARGUMENT, Cause.GRADIENT, Cause.WEIGHT, Cause.WEIGHTS)
-
-
-@functools.cache
-def evidence_drawn(seed: int, mixed: bool) -> Evidence:
-    return evidence_of(compared(*drawn_program(seed, 30, mixed=mixed, richly=True)))
 
 
 class Felt:

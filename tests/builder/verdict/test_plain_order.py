@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -22,15 +21,9 @@ from msprobe_builder.verdict.model.coverage import coverage
 from msprobe_builder.verdict.model.exchanged import is_of_unpaired, without_exchanged
 from msprobe_builder.verdict.model.outputs import first_alone, of_draws
 from msprobe_builder.verdict.model.ranking import _credible_first, once, placed
-from tests.builder.verdict.columns import compared, evidence_of
-from tests.builder.verdict.drawn_programs import drawn_program
+from tests.builder.verdict.drawn_evidence import evidence_drawn
 
 TRIED = [(seed, mixed) for seed in range(400, 420) for mixed in (False, True)]
-
-
-@functools.cache
-def evidence_drawn(seed: int, mixed: bool) -> Evidence:
-    return evidence_of(compared(*drawn_program(seed, 30, mixed=mixed, richly=True)))
 
 
 @pytest.fixture(params=TRIED, ids=str)
