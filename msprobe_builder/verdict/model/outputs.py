@@ -147,10 +147,9 @@ def _with_repetitions(runs: Runs, rows: Int, score: Float) -> Float:
     most, least = np.zeros(size), np.full(size, np.inf)
     np.maximum.at(most, group, own)
     np.minimum.at(least, group, own)
-    times = np.bincount(group, minlength=size)
     together = np.sqrt(np.bincount(group, own**2, size))
     result = score.copy()
-    result[inside] = np.where(((times > 1) & (2 * least >= most))[group], together[group], own)
+    result[inside] = np.where((2 * least >= most)[group], together[group], own)
     return result
 
 
