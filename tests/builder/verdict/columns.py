@@ -89,7 +89,7 @@ def _unheard(stage: str) -> None:
 def evidence_of(result: PairResult) -> Evidence:
     """All that clues are taken from."""
     with np.errstate(all="ignore"):
-        return _evidence_of(result)[0]
+        return _evidence_of(result, frozenset())[0]
 
 
 def rows_by_name(result: PairResult) -> dict[str, int]:

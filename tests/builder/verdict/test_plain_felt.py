@@ -28,6 +28,7 @@ from msprobe_builder.verdict.model.clues import clues, felt
 from msprobe_builder.verdict.model.converging import Leaks, Ways
 from msprobe_builder.verdict.model.exchanged import is_of_unpaired
 from msprobe_builder.verdict.model.ranking import placed
+from msprobe_builder.verdict.model.weighing import Weighing
 from tests.builder.verdict.drawn_evidence import evidence_drawn
 
 TRIED = [(seed, mixed) for seed in range(600, 630) for mixed in (False, True)]
@@ -223,5 +224,5 @@ class Felt:
 def test_a_clue_is_felt_or_vanishes(seed: int, mixed: bool) -> None:
     evidence = evidence_drawn(seed, mixed)
     with np.errstate(all="ignore"):
-        every = clues(evidence)
-        assert felt(evidence, every) == Felt(evidence).all(every)
+        every = clues(evidence, Weighing())
+        assert felt(evidence, every, Weighing()) == Felt(evidence).all(every)

@@ -18,7 +18,7 @@ from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.arrangement import arranged_by, blindly_before
 from msprobe_builder.verdict.model.clue import Clue, Evidence, idle_calls
 from msprobe_builder.verdict.model.coverage import coverage
-from msprobe_builder.verdict.model.exchanged import is_of_unpaired, without_exchanged
+from msprobe_builder.verdict.model.exchanged import exchanged, is_of_unpaired
 from msprobe_builder.verdict.model.outputs import first_alone, of_draws
 from msprobe_builder.verdict.model.ranking import _credible_first, once, placed
 from tests.builder.verdict.drawn_evidence import evidence_drawn
@@ -284,9 +284,8 @@ def test_calls_that_came_in_another_order(evidence: Evidence) -> None:
                 goes = cause is Cause.EXTERNAL and bool(runs.npu.calls.is_api[node])
                 goes = goes and (backward or not runs.backward[node])
                 goes = goes and is_exchanged(evidence, row, alone=False)
-                assert without_exchanged(runs, [clue], backward=backward) == (
-                    [] if goes else [clue]
-                )
+                found = exchanged(runs, [clue], backward=backward)
+                assert found == ({clue} if goes else set())
 
 
 def test_numbers_that_are_drawn_otherwise(evidence: Evidence) -> None:
