@@ -13,9 +13,11 @@ from typing import Any
 
 from msprobe_bisect.journal import Journal
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.limits import LARGEST_JSON
 from msprobe_builder.base.publish import written
 from msprobe_builder.facts.fact import Fact, fact, from_plain
 from msprobe_builder.facts.wording import tell
+from msprobe_builder.files.regular import read_bytes
 from msprobe_collector.run.command import run_noted, run_recorded
 from msprobe_collector.run.options import Request, plan_of
 from msprobe_collector.run.settings import EXIT_STOPPED, Settings
@@ -112,7 +114,7 @@ class Runner:
             facts = self._compared(stage, side, folder)
             with written(known) as stream:
                 stream.write(json.dumps(facts).encode())
-        return list(from_plain(json.loads(known.read_text(encoding="utf-8"))))
+        return list(from_plain(json.loads(read_bytes(known, LARGEST_JSON))))
 
     def _compared(self, stage: Stage, side: str, folder: Path) -> list[dict[str, Any]]:
         self.budget.start()

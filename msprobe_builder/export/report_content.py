@@ -36,6 +36,8 @@ from msprobe_builder.database.read.nodes import NodeRecord, read_node
 from msprobe_builder.database.read.parameters import ParameterRow
 from msprobe_builder.database.read.stacks import read_code
 from msprobe_builder.database.read.verdict import Verdict, read_verdict
+from msprobe_builder.facts.fact import has_code
+from msprobe_builder.facts.words import HIDDEN
 
 _DIAGNOSTICS = 200
 _LEADS = 5
@@ -123,7 +125,7 @@ def _shared_folder(meta: Mapping[str, str]) -> str:
 
 def _leads(connection: sqlite3.Connection, verdict: Verdict | None) -> list[tuple[int, int]]:
     """``(node_id, graph_id)`` of whom to look at first."""
-    if verdict is not None and verdict.conclusion == "clean":
+    if verdict is not None and (verdict.conclusion == "clean" or has_code(verdict.said, HIDDEN)):
         return []  # what is in colour is rounding
     if verdict is None or not verdict.suspects:
         first = first_wrong_node(connection)

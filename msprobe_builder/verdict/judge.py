@@ -13,7 +13,6 @@ from msprobe_builder.dump.names import Direction, Kind, format_name
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
 from msprobe_builder.facts.fact import Fact, Facts, fact
-from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.differences.arguments import differing_arguments
@@ -26,7 +25,7 @@ from msprobe_builder.verdict.model.clue import CHOSE, ONE_SIDED, ROOTS, Clue, Ev
 from msprobe_builder.verdict.model.clues import clues, felt
 from msprobe_builder.verdict.model.conduct import conduct_of, with_draws_known, with_falling_powers
 from msprobe_builder.verdict.model.coverage import Coverage, coverage
-from msprobe_builder.verdict.model.lacking import are_gradients, gradients_alone
+from msprobe_builder.verdict.model.lacking import gradients_alone, trains_otherwise
 from msprobe_builder.verdict.model.limits import limits_of
 from msprobe_builder.verdict.model.noise import noise_of, reduced_of
 from msprobe_builder.verdict.model.observations import observe
@@ -222,10 +221,8 @@ def _with_limits(
     if conclusion == CLEAN and (runs.by_sum & runs.rows(Section.OUTPUT) & (seen.size > 0)).any():
         conclusion, said = UNDECIDED, (fact("cannot_tell.other_bits"),)
     gradients = not_compared(runs)
-    if gradients and conclusion == CLEAN and not evidence.is_merged:
-        trained = _gradients(runs.npu), _gradients(runs.bench)
-        is_unlike = all(trained) and trained[0] != trained[1]
-        conclusion = UNDECIDED if is_unlike else CLEAN
+    if conclusion == CLEAN and not evidence.is_merged and trains_otherwise(runs):
+        conclusion = UNDECIDED
     limits = limits_of(evidence)
     if conclusion == CLEAN and limits.hides:
         conclusion, said = UNDECIDED, (fact("cannot_tell.hidden", nodes=compared), *said[1:])
@@ -332,11 +329,3 @@ def not_compared(runs: Runs) -> Facts:
     """Gradients of parameters that one side alone has: nobody compared them."""
     lacking = gradients_alone(runs)
     return (fact("not_judged.gradients", gradients=lacking),) if lacking else ()
-
-
-def _gradients(part: Part) -> int:
-    """How many parameters have a gradient, whatever they are called and how often it is told."""
-    rows = np.flatnonzero(are_gradients(part) & part.table.is_tensor)
-    names = [part.tree.names[node] for node in part.table.node[rows].tolist()]
-    modules = [name.partition(".parameters_grad")[0] for name in names]
-    return len(set(zip(modules, part.table.name_id[rows].tolist(), strict=True)))

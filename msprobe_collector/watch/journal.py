@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from msprobe_builder.files.regular import read_part
 from msprobe_builder.sketch.definition import FLAT
 from msprobe_builder.sketch.layout import ROW as SKETCH_ROW
 from msprobe_collector.watch.reference import Shown, numbers_of
@@ -90,17 +91,13 @@ class JournalReader:
 
     def read(self) -> None:
         """Take all whole blocks that have come; ValueError for what is no block of ours."""
-        with suppress(FileNotFoundError), self._path.open("rb") as file:
-            file.seek(self._end)
-            while True:
-                head = file.read(_HEAD.size)
-                if len(head) < _HEAD.size:
-                    return
+        with suppress(FileNotFoundError):
+            while len(head := read_part(self._path, self._end, _HEAD.size)) == _HEAD.size:
                 magic, size, count, is_over, check = _HEAD.unpack(head)
                 length = size + count * ROW.itemsize
                 if magic != _MAGIC or length > _MOST:
                     raise ValueError(f"{self._path} is damaged.")
-                content = file.read(length)
+                content = read_part(self._path, self._end + _HEAD.size, length)
                 if len(content) < length:
                     return
                 if zlib.crc32(content) != check:

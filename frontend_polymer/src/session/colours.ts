@@ -5,7 +5,7 @@ import { colouringOf, hasMeasures, type Colouring, type Known } from '../data/co
 import type { Graph } from '../data/graph';
 import { Side, type GradeBand } from '../generated/graph_pb';
 import { fileOf, hasBench, pairOf, type AppState } from './app-state';
-import { suspectsHere } from './verdict';
+import { isRounding, suspectsHere } from './verdict';
 
 /** The colourings that say something here, in the order of the switch. */
 export function colourModesOf(state: AppState): ColourMode[] {
@@ -51,7 +51,7 @@ export function knownOf(state: AppState): Known {
   if (last?.of.every((part, at) => part === of[at])) return last.known;
   const known = {
     ...{ measures, bands: file?.bands ?? NO_BANDS, suspects: suspectIndexes(state) },
-    isClean: file?.verdict?.conclusion === 'clean',
+    isClean: isRounding(file?.verdict),
   };
   last = { of, known };
   return known;

@@ -1,6 +1,7 @@
 // What the build concludes, and the way from one suspect, or one error, to the next.
 
 import { GRADES } from '../data/codes';
+import { factsOf } from '../data/facts';
 import type { Graph } from '../data/graph';
 import { Grade, Side, type GraphPair, type Suspect, type Verdict } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
@@ -10,6 +11,12 @@ import type { NodePlace } from './finding';
 
 export function verdictOf(state: AppState): Verdict | undefined {
   return fileOf(state)?.verdict;
+}
+
+/** Whether nothing is off by more than rounding explains: what differs is no error to lead to. */
+export function isRounding(verdict: Verdict | undefined): boolean {
+  const said = factsOf(verdict?.said ?? '');
+  return verdict?.conclusion === 'clean' || said.some(({ code }) => code === 'cannot_tell.hidden');
 }
 
 /** Said where matches were made or ended since, which the verdict does not know; else empty. */

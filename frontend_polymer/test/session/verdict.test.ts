@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 
 import { formatBytes } from '../../src/elements/parts/format';
-import { Side, type Suspect } from '../../src/generated/graph_pb';
-import { eachCallOnce } from '../../src/session/verdict';
+import { Side, type Suspect, type Verdict } from '../../src/generated/graph_pb';
+import { eachCallOnce, isRounding } from '../../src/session/verdict';
 
 const suspect = (step: number, rank: number, name: string, cause = 'output', side = Side.NPU) =>
   ({ step, rank, name, cause, side }) as Suspect;
@@ -18,6 +18,16 @@ test('a call that is wrong in several places is listed where it is first', () =>
     suspect(1, 0, 'Module.b.Linear.forward.0', 'weight'),
   ];
   expect(eachCallOnce(all)).toEqual([all[0], all[2], all[4], all[6]]);
+});
+
+test.each([
+  ['clean', 'clean', true],
+  ['undecided', 'cannot_tell.hidden', true],
+  ['undecided', 'cannot_tell.no_call', false],
+  ['fault', 'accused', false],
+])('of %s, because of %s, rounding is all that differs: %s', (conclusion, code, expected) => {
+  const said = JSON.stringify([{ code, nodes: 3 }]);
+  expect(isRounding({ conclusion, said } as Verdict)).toBe(expected);
 });
 
 test.each([

@@ -209,6 +209,20 @@ def calls_alone(runs: Runs) -> list[Clue]:
     ]
 
 
+def trains_otherwise(runs: Runs) -> bool:
+    """Whether both sides train, and not the same number of parameters."""
+    trained = [_trained(part) for part in (runs.npu, runs.bench)]
+    return all(trained) and trained[0] != trained[1]
+
+
+def _trained(part: Part) -> int:
+    """How many parameters have a gradient, whatever they are called and how often it is told."""
+    rows = np.flatnonzero(are_gradients(part) & part.table.is_tensor)
+    names = [part.tree.names[node] for node in part.table.node[rows].tolist()]
+    modules = [name.partition(".parameters_grad")[0] for name in names]
+    return len(set(zip(modules, part.table.name_id[rows].tolist(), strict=True)))
+
+
 def gradients_alone(runs: Runs) -> int:
     """How many parameters have a gradient on one side alone."""
     return sum(

@@ -21,8 +21,8 @@ from msprobe_builder.verdict.model.edges import made_outside, maker_guessed, wri
 from msprobe_builder.verdict.model.exchanged import exchanged
 from msprobe_builder.verdict.model.lacking import (
     calls_alone,
-    gradients_alone,
     left_out_inside,
+    trains_otherwise,
 )
 from msprobe_builder.verdict.model.outputs import (
     first_alone,
@@ -58,7 +58,7 @@ def ranked(evidence: Evidence, found: list[Clue], weighing: Weighing) -> list[Cl
             one for one in several if not (one in paired and weighing.explains("exchanged", one))
         ]
     credible = _credible_first(several)
-    is_silent = runs.is_mixed or (not evidence.is_merged and gradients_alone(runs) > 0)
+    is_silent = runs.is_mixed or (not evidence.is_merged and trains_otherwise(runs))
     return once([*credible, *(calls_alone(runs) if is_silent else [])])
 
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 
 from msprobe_builder.base.codes import CallRole, Strength
 from msprobe_builder.facts.fact import Fact, Facts, fact, has_code
-from msprobe_builder.facts.words import standing_at
+from msprobe_builder.facts.words import HIDDEN, standing_at
 from msprobe_builder.verdict.ruling.all_ranks import Accused, AllRanks, PlaceRuling, Repeated
 from msprobe_builder.verdict.ruling.conclusion import (
     CLEAN,
-    HIDDEN,
     NOT_JUDGED,
     UNDECIDED,
     accuse,

@@ -18,7 +18,6 @@ OTHER_LAYOUT = fact("cannot_tell.other_layout")
 OTHER_BITS = fact("cannot_tell.other_bits")
 NO_NUMBERS = fact("cannot_tell.no_numbers")
 LEFT_OUT = fact("not_judged.left_out")
-HIDDEN = "cannot_tell.hidden"
 
 # What says that a part of a run was not judged.
 NOT_JUDGED = ("not_judged.left_out", "not_judged.ends_before", "not_judged.calls_more")

@@ -132,13 +132,22 @@ def test_it_is_titled_by_the_runs_and_tells_no_path_of_this_machine(
     assert not [path for (path,) in files if path.startswith("/") and path in text]
 
 
-def test_a_clean_comparison_accuses_nobody(dumps: Path, build_database: BuildDatabase) -> None:
+@pytest.mark.parametrize(
+    ("npu", "conclusion", "said"),
+    [
+        ("_renamed_all", "clean", "No fault beyond rounding"),
+        ("_bf16", "undecided", "Nothing is off by more than rounding explains"),
+    ],
+)
+def test_a_clean_comparison_accuses_nobody(
+    npu: str, conclusion: str, said: str, dumps: Path, build_database: BuildDatabase
+) -> None:
     """Rounding of another precision is in colour, and is no first wrong node."""
-    built = build_database(dumps / "llama_statistics_bf16", dumps / "llama_statistics")
+    built = build_database(dumps / f"llama_statistics{npu}", dumps / "llama_statistics")
     page = report(built)
-    assert ("class", "card clean") in page.attributes
+    assert ("class", f"card {conclusion}") in page.attributes
     assert "svg" not in page.tags[: page.tags.index("details")]
-    assert "No fault beyond rounding" in "\n".join(page.text)
+    assert said in "\n".join(page.text)
 
 
 def test_where_elements_differ_is_a_picture(database: Path) -> None:

@@ -5,7 +5,7 @@ import { Grade, Side, type GradeBand, type NodeDetail } from '../../generated/gr
 import type { Texts } from '../../i18n';
 import { fileOf, hasBench, pairOf, type AppState } from '../../session/app-state';
 import type { Session } from '../../session/session';
-import { verdictOf } from '../../session/verdict';
+import { isRounding, verdictOf } from '../../session/verdict';
 import { detailStyles } from './detail-styles';
 import { detailTabs, type Tab, type TabItem } from './detail-tabs';
 import { firstError } from '../parts/first-error';
@@ -318,7 +318,7 @@ export class GaDetails extends LocalizedElement {
   /** Of what the verdict calls clean no error is offered. */
   _hasErrors(state: AppState): boolean {
     const worst = state.graphs?.[Side.NPU].worstGrade(0) ?? Grade.UNGRADED;
-    return worst > Grade.OK && verdictOf(state)?.conclusion !== 'clean';
+    return worst > Grade.OK && !isRounding(verdictOf(state));
   }
 
   _firstError(): void {

@@ -13,7 +13,7 @@ import type { NodeRef } from '../../layout/hierarchy';
 import type { Hits } from '../../session/hits';
 import { fileOf, type AppState } from '../../session/app-state';
 import { coloursOf, knownOf } from '../../session/colours';
-import { verdictOf } from '../../session/verdict';
+import { isRounding, verdictOf } from '../../session/verdict';
 import type { Session } from '../../session/session';
 import type { Look } from '../../session/state';
 import { firstError, leastError } from '../parts/first-error';
@@ -167,7 +167,7 @@ export class GaHierarchy extends LocalizedElement {
       return;
     }
     // What verdict and colours call clean has no errors to lead to.
-    if (coloursOf(this.state) === 'role' && verdictOf(this.state)?.conclusion === 'clean') {
+    if (coloursOf(this.state) === 'role' && isRounding(verdictOf(this.state))) {
       this.view.expand((expansion) => expansion.toLevel(OPEN_LEVELS));
       return;
     }
