@@ -68,7 +68,11 @@ def limits_of(evidence: Evidence) -> Limits:
     common = COMMON + 1 / np.sqrt(seen.elements[rows])
     norm = told * common + seen.resolution[rows] + np.minimum(1.0, told * told) / 2
     limit = THRESHOLD * (told + SUMMED)
-    share = next((one for one in _SHARES if _quantile(limit, one) < _TOO_WIDE), _SHARES[-1])
+    ways = limit[back], limit[~back]
+    share = next(
+        (one for one in _SHARES if all(_quantile(way, one) < _TOO_WIDE for way in ways)),
+        _SHARES[-1],
+    )
     is_wide = limit > np.where(back, _BACKWARD, _FORWARD)
     many = any(is_wide[here].mean() > _MANY_CALLS for here in (back, ~back) if here.any())
     return Limits(
