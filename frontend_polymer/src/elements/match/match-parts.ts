@@ -39,7 +39,7 @@ export const matchParts = html` <p class="refusal" hidden$="[[!refusal]]">[[refu
           text)]]</label
         >
       </div>
-      <div id="preview" role="status"></div>
+      <div id="preview" role="status" tabindex="0"></div>
     </section>
   </div>
   <footer hidden$="[[!_writable(state)]]">
