@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import CallRole
 from msprobe_builder.base.diagnostics import LAYOUT_CONFLICT
+from msprobe_builder.base.kinds import CLUES
 from msprobe_builder.dump.names import Direction, Kind, format_name
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
@@ -133,6 +134,8 @@ def _judged(result: PairResult, weighing: Weighing) -> Judgement:
         said += (told_of_scale(scale.factor),)
     if products and conclusion == CLEAN:
         said += (told_of_products(products),)
+    if conclusion == CLEAN and not weighing.without.isdisjoint(CLUES):
+        conclusion = UNDECIDED  # nobody looked for what was left out
     if weighing.without:
         said += (fact("without", kinds=sorted(weighing.without)),)
     return Judgement(

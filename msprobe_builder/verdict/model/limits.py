@@ -30,7 +30,6 @@ class Limits:
     """
 
     share: float = 1.0
-
     forward: float = 0.0
     backward: float = 0.0
     factor: float = 0.0

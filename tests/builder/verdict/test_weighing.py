@@ -64,6 +64,17 @@ def test_without_a_kind_that_decides_another_verdict_is_told(kind: str, tmp_path
     assert kind not in {cause for _, cause in suspects[1]}
 
 
+def test_what_was_not_looked_for_is_not_clean(dumps: Path, tmp_path: Path) -> None:
+    folders = [str(dumps / f"llama_statistics{one}") for one in ("_renamed_all", "")]
+    for left_out, conclusion in (("formula", "clean"), ("weight", "undecided")):
+        name = f"{left_out}.vis.db"
+        options = ["-o", str(tmp_path), "--without", left_out, "--output-name", name]
+        assert run_here([*folders, *options]).returncode == 0
+        told = json.loads(run_here(["verdict", str(tmp_path / name), "--json"]).stdout)
+        assert (told["conclusion"], told["suspects"]) == (conclusion, [])
+        assert "without" in {one["code"] for one in told["facts"]}
+
+
 def test_the_first_suspect_is_of_the_kind_that_decided(tmp_path: Path) -> None:
     told = verdict_of(CASES["argument"], tmp_path / "told")
     [decided] = [kind for kind, one in told["weighed"].items() if one["decided"]]
