@@ -26,7 +26,8 @@ from msprobe_builder.verdict.ruling.all_ranks import (
 _SUSPECTS = """
 SELECT suspect_id, suspect.node_id, step, rank, side, strength, cause, place, evidence,
        node.kind, node.direction, node.call, own.value, source,
-       above.kind, above.direction, outer.value, node.node_id - first_node, node.graph_id
+       above.kind, above.direction, outer.value, node.node_id - first_node, node.graph_id,
+       suspect.error
 FROM suspect JOIN node USING (node_id) JOIN graph USING (graph_id)
 JOIN text AS own ON own.text_id = node.stem_id
 LEFT JOIN node AS above ON above.node_id = node.parent_id
@@ -246,6 +247,7 @@ def _accused(row: tuple[object, ...]) -> Accused:
         call=optional_integer(row[11]),
         stem=text(row[12]),
         source=optional_text(row[13]),
+        error=number(row[19]),
         # The stem of a module ends in its class.
         module=text(row[16]).rpartition(".")[0] if row[14] == Kind.MODULE and row[15] else "",
     )

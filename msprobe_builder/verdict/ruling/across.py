@@ -248,14 +248,31 @@ def _look_at_earlier_steps(all_ranks: AllRanks) -> None:
             one.convict(fact("step_before.agrees"))
 
 
+def _places_before(one: Accused, places: list[PlaceRuling]) -> list[PlaceRuling]:
+    return [place for place in places if place.step < one.step and place.rank == one.rank]
+
+
 def _undecided_before(one: Accused, places: list[PlaceRuling]) -> int | None:
     """The first step before, of the same rank, that rounding may have hidden something in."""
     before = [
         place.step
-        for place in places
-        if place.step < one.step and place.rank == one.rank and has_code(place.said, HIDDEN)
+        for place in _places_before(one, places)
+        if has_code(place.said, HIDDEN) or _explains_weights(place, one)
     ]
     return min(before, default=None)
+
+
+def _explains_weights(place: PlaceRuling, one: Accused) -> bool:
+    """Whether the noise of a step's gradients may have moved its weights by as much.
+
+    Of gradients that are off by b of their size about as many elements have another sign. An
+    optimizer that scales each by itself, as Adam, moves these the other way by its whole step:
+    that is 2√b of how far it has moved the weights, which is no more than their size.
+    """
+    if place.noise is None or place.noise <= _EXACT or one.error is None:
+        return False
+    told = [_size(said, "backward") for said in place.said if said.code == "assumed_noise"]
+    return bool(told) and one.error <= 2 * max(told) ** 0.5
 
 
 def _repeated_before(all_ranks: AllRanks, one: Accused) -> Repeated | None:
@@ -268,7 +285,7 @@ def _repeated_before(all_ranks: AllRanks, one: Accused) -> Repeated | None:
 
 def _is_exact(one: Accused, places: list[PlaceRuling]) -> bool:
     """Whether the step before agreed to the last digits, and this is the first to speak of it."""
-    before = [place for place in places if place.step < one.step and place.rank == one.rank]
+    before = _places_before(one, places)
     return one.place == 1 and all(
         place.conclusion == CLEAN and place.noise is not None and place.noise <= _EXACT
         for place in before

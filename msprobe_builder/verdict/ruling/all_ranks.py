@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
 from msprobe_builder.base.standing import GATHERING
 from msprobe_builder.facts.fact import Fact, Facts, fact
 
+# Chances, in percent, of what another step or rank explains as well, and of what one has felt.
+_DOUBTED, _CERTAIN = 40, 82
 _CARRYING = (CallRole.CARRIER, CallRole.AMPLIFIER)
 
 
@@ -34,6 +36,7 @@ class Accused:
     module: str  # path of the module that it is called in; empty where it is in none
     talks: bool = False  # to other ranks, itself or in a call that it encloses
     is_update: bool = False  # made behind all gradients
+    error: float | None = None  # how far off it is, as a part of its size
     trained_in: int | None = None  # step whose update, which agrees, put out its weights
     is_of_others: bool = False  # it may be what other ranks put into a sum
     changed: bool = False
@@ -79,12 +82,23 @@ class Accused:
     def weaken(self, why: Fact) -> None:
         """It may be so without a fault."""
         self.strength = min(self.strength, int(Strength.WEAK))
+        self._believe(most=_DOUBTED)
         self.add(why)
 
     def convict(self, why: Fact) -> None:
         """What came later has felt it."""
         self.strength = int(Strength.STRONG)
+        self._believe(least=_CERTAIN)
         self.add(why)
+
+    def _believe(self, least: int = 0, most: int = 100) -> None:
+        """Keep what was said of its chance within what is known now, in percent."""
+        self.evidence = tuple(
+            replace(one, arguments={"percent": min(most, max(least, percent))})
+            if one.code == "probability" and isinstance(percent := one.arguments["percent"], int)
+            else one
+            for one in self.evidence
+        )
 
     def add(self, what: Fact) -> None:
         self.changed = True
