@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.verdict.model.clue import Evidence
 from msprobe_builder.verdict.model.conduct import MOVES
+
+Float = NDArray[np.float64]
 
 FELT = 4.0  # rounding units from which on a module puts out something else
 _OFF = 30.0  # rounding units from which on a gradient is off by more than rounding
@@ -39,13 +42,26 @@ def nothing_comes_of_it(evidence: Evidence) -> bool:
 
 def no_gradient_tells(evidence: Evidence) -> bool:
     """Whether no gradient of a parameter is off by more than the run's noise."""
+    return bool((_gradients_off(evidence) <= 1).all())
+
+
+def most_gradients_agree(evidence: Evidence) -> bool:
+    """The same of most of them: in half precision a few cancel. Also where there are none."""
+    off = _gradients_off(evidence)
+    return not len(off) or float(np.median(off)) <= 1
+
+
+def _gradients_off(evidence: Evidence) -> Float:
+    """How many times the run's noise the gradients of parameters are off."""
     runs, seen = evidence.runs, evidence.seen
     rows = np.flatnonzero(runs.rows(Section.PARAMETERS_GRAD) & (seen.size >= 0))
     if runs.is_mixed:
         level = _OFF_IN_HALF * runs.coarse[rows]
     else:
         level = np.fmax(_OFF * runs.fine[rows], _OF_NOISE * float(evidence.noise.max()))
-    return bool((seen.size[rows] <= level).all())
+    if runs.in_use > SINGLE:
+        level = np.fmax(level, _OFF_IN_HALF * runs.in_use)
+    return np.asarray(seen.size[rows] / level)
 
 
 def results_agree(evidence: Evidence, outputs: int) -> bool:
@@ -61,8 +77,9 @@ def results_agree(evidence: Evidence, outputs: int) -> bool:
     last = np.flatnonzero(judged & passes[table.node])[-outputs:]
     # In single precision at the end, too, of what differs in half precision before.
     unit = float(runs.coarse[(seen.size > 0) | (runs.coarse <= SINGLE)].max(initial=0.0))
-    level = np.fmax(unit, evidence.noise[table.node[last]])
-    return bool((seen.size[last] <= _OFF * level).all())
+    least = (_OFF if unit <= SINGLE else _OFF_IN_HALF) * unit
+    level = np.fmax(least, _OFF * evidence.noise[table.node[last]])
+    return bool((seen.size[last] <= level).all())
 
 
 def nobody_keeps(evidence: Evidence) -> bool:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operations
+from msprobe_builder.graph.part import inputs_of
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.agreement import (
@@ -43,6 +44,7 @@ Float = NDArray[np.float64]
 _MOST = 200  # clues that are looked at closely
 _VANISHED = 50.0  # times smaller an error is behind the module in which it was
 _GIVEN = (*NUMBERS, Cause.MISSING, Cause.EXTRA, Cause.WIRING)
+_MOST_OF_IT = 0.3  # of its size, ten times what half precision leaves open
 _FAR = 0.1  # of its size, what no type rounds
 _USED = 20.0  # times less than a tensor itself is what it is used as off
 _OF_PROGRAM = (Cause.ARGUMENT, Cause.GRADIENT, Cause.WEIGHT, Cause.WEIGHTS)
@@ -96,7 +98,7 @@ def felt(
         if any(holds and weighing.explains(kind, one) for kind, holds in explained):
             vanished.append(one)
             continue
-        is_gross = one.row >= 0 and one.error > _VANISHED * FELT * unit[one.row]
+        is_gross = one.row >= 0 and one.error > min(_MOST_OF_IT, _VANISHED * FELT * unit[one.row])
         if one.cause in _GIVEN and (
             (is_gross and ways.meet_again(one))
             or (_gives_back_otherwise(runs, one) and ways.agree(one.row))
@@ -111,7 +113,7 @@ def felt(
         if one.cause not in _OF_PROGRAM and is_inside and 0 <= worst[around] <= FELT:
             units = one.error / unit[one.row]
             vanishes = calls.is_module[around] and units > _VANISHED * max(worst[around], 1.0)
-            if vanishes and leaks.leaves(at, around):
+            if vanishes and (leaks.leaves(at, around) or _stays_in_weight(runs, one)):
                 vanishes = False
             if vanishes and weighing.explains("inside", one):
                 if not (runs.is_mixed and one.cause is Cause.WIRING):
@@ -172,6 +174,22 @@ def _add_gradients(runs: Runs, times: Float, worst: Float) -> None:
         while node > 0 and worst[node] < times[row]:
             worst[node] = times[row]
             node = int(runs.npu.tree.parent[node])
+
+
+def _stays_in_weight(runs: Runs, clue: Clue) -> bool:
+    """Whether it is the gradient of a parameter of which nothing else was recorded."""
+    table, at = runs.npu.table, _at(runs, clue)
+    if not runs.backward[at] or table.section[clue.row] != Section.OUTPUT:
+        return False
+    given = inputs_of(table, int(runs.npu.calls.twin[at]))
+    made = runs.maker[given[table.position[given] == table.position[clue.row]]]
+    if not len(made) or made[0] < 0 or table.section[made[0]] != Section.PARAMETERS:
+        return False
+    names, of = runs.npu.tree.names, int(table.node[made[0]])
+    stem = runs.npu.calls.stems[int(runs.npu.calls.stem[of])]
+    rows = np.flatnonzero(runs.rows(Section.PARAMETERS_GRAD))
+    rows = rows[table.name_id[rows] == table.name_id[made[0]]]
+    return not any(names[node].startswith(stem) for node in table.node[rows].tolist())
 
 
 def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import operations
+from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import ONE_SIDED, Clue, Evidence
+from msprobe_builder.verdict.model.conduct import SUMS
 
+_BY_CHANCE = 32.0  # times nearer a single number has to be
 _AGREES = 4.0  # rounding units up to which outputs agree
 _OF_SIZES = {Kind.MAKE, Kind.EMPTY, Kind.QUERY, Kind.DRAW}
 _FURTHER = 3  # calls behind outputs that agree
@@ -25,10 +29,8 @@ class Ways:
         runs, seen = evidence.runs, evidence.seen
         table = runs.npu.table
         self._table = table
-        unit = runs.coarse if runs.is_mixed else runs.fine
-        if runs.is_mixed:  # gradients in single precision were made of half precision before
-            coarsest = runs.coarse[runs.other >= 0].max(initial=0.0)
-            unit = np.where(runs.backward[table.node], coarsest, unit)
+        # One number, such as a loss, is about the same by chance.
+        unit = np.where(seen.elements > 1, runs.in_use, np.fmax(SINGLE, runs.in_use / _BY_CHANCE))
         level = np.fmax(
             _AGREES * unit, np.fmax(_AGREES * evidence.noise[table.node], seen.resolution)
         )
@@ -50,6 +52,7 @@ class Ways:
         only_whole[table.node[numbers | (whole & seen.differs)]] = False
         self._is_call &= ~only_whole
         self._other = self._is_call & ((runs.partner < 0) | runs.other_operator)
+        self._kind, self._operation = evidence.does.kind, operations(calls)
         self.passed: set[int] = set()
 
     def meet_again(self, clue: Clue) -> bool:
@@ -58,10 +61,17 @@ class Ways:
         if way is None:
             return False
         passed, met = way
-        if clue.cause not in (*ONE_SIDED, Cause.WIRING) and not self._other[met].any():
+        is_other = clue.cause in (*ONE_SIDED, Cause.WIRING) or bool(self._other[met].any())
+        if not is_other and not self._is_one_sum(clue, passed):
             return False
         self.passed |= passed
         return True
+
+    def _is_one_sum(self, clue: Clue, passed: set[int]) -> bool:
+        """Whether nothing but the same sum goes on: its terms came in another order."""
+        nodes = [clue.node, *passed]
+        is_sum = bool(passed) and bool((self._kind[nodes] == SUMS).all())
+        return is_sum and len(set(self._operation[nodes].tolist())) == 1
 
     def agree(self, row: int) -> bool:
         """Whether all that is computed of a row ends in outputs that agree, and go on to."""
@@ -88,6 +98,8 @@ class Ways:
             start, end = int(self._first_row[node]), int(self._first_row[node + 1])
             outputs = start + np.flatnonzero(self._output[start:end])
             if not len(outputs):
+                if agreeing:
+                    continue  # a number that is read of what agrees
                 return None
             for one in outputs.tolist():
                 users = self._users(one)

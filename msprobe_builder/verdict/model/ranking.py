@@ -13,6 +13,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operations
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.agreement import (
+    most_gradients_agree,
     no_gradient_tells,
     results_agree,
 )
@@ -52,7 +53,8 @@ def ranked(evidence: Evidence, found: list[Clue], weighing: Weighing) -> list[Cl
     ]
     order = sorted(range(len(looked)), key=stands.__getitem__)
     several = once([looked[one] for one in order])
-    if results_agree(evidence, _LAST):
+    # A loss is one number, and agrees by chance.
+    if results_agree(evidence, _LAST) and most_gradients_agree(evidence):
         paired = exchanged(runs, several, backward=no_gradient_tells(evidence))
         several = [
             one for one in several if not (one in paired and weighing.explains("exchanged", one))

@@ -190,7 +190,7 @@ class Felt:
         """Marked where one program makes other calls, and all behind agrees."""
         if clue.cause not in GIVEN or clue.row < 0:
             return clue
-        is_gross = clue.error > 50 * 4 * self.unit(clue.row)
+        is_gross = clue.error > min(0.3, 50 * 4 * self.unit(clue.row))
         if is_gross and self.ways.meet_again(clue):
             return replace(clue, meets_again=True)
         at = self.at(clue)
@@ -213,11 +213,31 @@ class Felt:
             return clue
         if not clue.error / self.unit(clue.row) > 50 * max(worst, 1.0):
             return clue
-        if self.leaks.leaves(at, around):
+        if self.leaks.leaves(at, around) or self.is_left_in_a_weight(clue):
             return clue
         if self.runs.is_mixed and clue.cause is Cause.WIRING:
             return replace(clue, meets_again=True)
         return None
+
+    def is_left_in_a_weight(self, clue: Clue) -> bool:
+        """Whether it is a parameter's gradient, of which no record of parameters tells."""
+        at, table = self.at(clue), self.table
+        if not self.runs.backward[at] or table.section[clue.row] != Section.OUTPUT:
+            return False
+        for row in np.flatnonzero(table.node == self.calls.twin[at]).tolist():
+            made = int(self.runs.maker[row])
+            is_factor = table.section[row] == Section.INPUT and table.is_tensor[row]
+            if not is_factor or table.position[row] != table.position[clue.row]:
+                continue
+            if made < 0 or table.section[made] != Section.PARAMETERS:
+                return False
+            module = self.tree.names[table.node[made]].rpartition(".forward")[0]
+            return not any(
+                self.tree.names[table.node[one]].startswith(module)
+                and table.name_id[one] == table.name_id[made]
+                for one in np.flatnonzero(self.runs.rows(Section.PARAMETERS_GRAD)).tolist()
+            )
+        return False
 
 
 @pytest.mark.parametrize(("seed", "mixed"), TRIED)

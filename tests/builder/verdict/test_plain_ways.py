@@ -129,10 +129,10 @@ class PlainWays:
         self.calls = self.runs.npu.calls
 
     def level(self, row: int) -> float:
-        runs, node = self.runs, int(self.table.node[row])
-        unit = unit_of(self.ev, row)
-        if runs.is_mixed and runs.backward[node]:
-            unit = float(runs.coarse[runs.other >= 0].max())
+        node = int(self.table.node[row])
+        unit = float(np.quantile(self.runs.coarse[self.runs.other >= 0], 0.95))
+        if self.ev.seen.elements[row] == 1:
+            unit = max(2.0**-23, unit / 32)
         return max(4 * unit, 4 * float(self.ev.noise[node]), float(self.ev.seen.resolution[row]))
 
     def agrees(self, row: int) -> bool:
@@ -173,6 +173,8 @@ class PlainWays:
                 continue
             met.add((node, agreeing))
             if not self.outputs(node):
+                if agreeing:
+                    continue
                 return None
             for one in self.outputs(node):
                 users = self.users(one)
