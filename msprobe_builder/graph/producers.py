@@ -81,8 +81,10 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
             continue
         result[wanted] = _latest(tree, table, fingerprint, wanted, given, handed, at_start)
     changing = calls.of_stems(_changes_what_it_is_given) == 1
-    given = np.flatnonzero(is_output & (changing & calls.is_api)[table.node] & tells)
-    wanted = np.flatnonzero(is_weight & tells)
+    # One number tells, too, if it is none that many tensors are.
+    told = tells | ((table.numel == 1) & ~np.isin(np.abs(table.statistics[_MAX]), (0.0, 1.0)))
+    given = np.flatnonzero(is_output & (changing & calls.is_api)[table.node] & told)
+    wanted = np.flatnonzero(is_weight & told)
     if len(wanted) and len(given):
         result[wanted] = _latest(tree, table, exact, wanted, given, handed, weights_at_start)
     return result

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.standing import GATHERING
+from msprobe_builder.dump.flow_layout import Maker
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part, inputs_of
@@ -26,6 +27,7 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
 _UNKNOWN_MAKER = 0.5
+_FROM_OUTSIDE = (Maker.PARAMETER, Maker.BUFFER, Maker.OUTSIDE)
 _MEAN, _NORM = 2, 3  # of what was read
 _FLIPPED_MOST = 10.0  # times the share of whole numbers that may have flipped
 _BEFORE, _NEAR = 40, 200  # outputs that tell what an unknown one is off by, and how far they lie
@@ -53,7 +55,7 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
     # A call that puts parameters of ranks together takes a rank's parts of them from outside.
     gathers = runs.npu.calls.of_stems(lambda one: one.startswith(GATHERING)) == 1
     weight = (table.section[rows] == Section.PARAMETERS) | (gathers[node] & (made < 0))
-    base[weight & (made < 0)] = 0.0
+    base[(weight | _came_from_outside(runs)[rows]) & (made < 0)] = 0.0
     unmatched = _unmatched(runs.bench, runs.bench_partner)
     missing = (bench_made >= 0) & unmatched[runs.bench.table.node[bench_made]]
     rewired = (made >= 0) & (counterpart >= 0) & (bench_made >= 0) & (counterpart != bench_made)
@@ -96,6 +98,16 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
         else:
             yield clue
     yield from _of_parameter_gradients(evidence)
+
+
+def _came_from_outside(runs: Runs) -> Bool:
+    """Rows of which both collectors recorded that no call has made them: weights, buffers, data."""
+    both = np.ones(len(runs.npu.table), dtype=bool)
+    for table, row in ((runs.npu.table, np.arange(len(both))), (runs.bench.table, runs.other)):
+        if table.origins is None:
+            return np.zeros(len(both), dtype=bool)
+        both &= (row >= 0) & np.isin(table.origins.kind[row], _FROM_OUTSIDE)
+    return both & ~runs.backward[runs.npu.table.node]
 
 
 def _weights_compared(runs: Runs, seen: Observations) -> int:
@@ -316,7 +328,9 @@ def _of_gradients_before(evidence: Evidence, row: int) -> float:
         return 0.0
     before = runs.backward[table.node] & runs.rows(Section.OUTPUT) & (table.node < table.node[row])
     parts = np.flatnonzero(before & (table.shape_id == table.shape_id[row]))
-    most = np.nan_to_num(evidence.expected.latent[parts] * seen.norm[parts]).max(initial=0.0)
+    # Of some of them only this run is known.
+    norm = np.where(np.isnan(seen.norm[parts]), table.statistics[_NORM, parts], seen.norm[parts])
+    most = np.nan_to_num(evidence.expected.latent[parts] * norm).max(initial=0.0)
     return float(most / seen.norm[row])
 
 

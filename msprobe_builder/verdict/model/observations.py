@@ -35,6 +35,7 @@ _BESIDE = 4.0
 _COUNTED = 1e-5  # of the hidden elements, what sums of a recorder cannot tell
 # Rounding is not quite without direction: a share of it moves mean and norm.
 COMMON = 0.12
+ROUNDED = 0.6  # of a rounding unit, what one operation loses
 _HARDLY = 0.03  # what elements vary by of their size
 # What a recorder's own sums lose: in float32, more of more elements.
 SUMMED, _SUMMED_PER_ELEMENT = 2e-7, 2e-13
@@ -73,6 +74,7 @@ class Observations:
     smallest: Float
     elements: Float
     resolution: Float
+    remains: Bool  # next to nothing here, and nothing there
     differs: Bool  # by more than the recorder's sums explain
     is_factor: Bool  # all numbers are the same multiple of the reference's
 
@@ -137,6 +139,7 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
         smallest=unknown[6],
         elements=elements,
         resolution=_resolution(runs, elements, rows, debug, reference),
+        remains=np.zeros(size, dtype=bool),
         differs=np.zeros(size, dtype=bool),
         is_factor=np.zeros(size, dtype=bool),
     )
@@ -150,6 +153,13 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
         (result.smallest, smallest),
     ):
         column[rows] = values
+    # What stands beside nothing is off by all of it, which is next to nothing.
+    left = (reference[_NORM] == 0) & (debug[_NORM] > 0) & np.isnan(moved).any(axis=0)
+    left &= ~runs.discrete[rows]
+    result.remains[rows] = left
+    usual = debug[_NORM] / np.sqrt(elements[rows])
+    for column, values in ((result.rms, usual), (result.norm, debug[_NORM]), (result.peak, usual)):
+        column[rows[left]] = values[left]
     result.moved[:, rows] = moved
     result.size[rows] = np.fmax.reduce(moved, axis=0)
     is_plain = np.isfinite(shown) & ~masked & ~broken[:_MEAN].any(axis=0)

@@ -165,8 +165,9 @@ def looked_behind(evidence: Evidence, clue: Clue) -> Clue:
         return replace(clue, node=_first_of_alike(runs, clue.node))
     unmatched = _given_by_unmatched(evidence, clue.node)
     if unmatched is not None:
-        cause = Cause.MISSING if unmatched[0] else Cause.EXTRA
-        return replace(clue, side=unmatched[0], node=unmatched[1], cause=cause)
+        side, node = unmatched
+        cause = Cause.MISSING if side else Cause.EXTRA
+        return replace(clue, side=side, node=_before_unknown(runs, side, node), cause=cause)
     if evidence.is_merged:
         return clue  # ranks, and what has none, arrange in ways of their own: none is more likely
     by = arranged_by(runs, clue.node, evidence.arguments, is_gross=clue.error > _GROSS)

@@ -14,25 +14,25 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.model.conduct import MOVES, PRODUCTS, REACH, SUMS, Conduct
-from msprobe_builder.verdict.model.observations import COMMON, WORST, Observations
+from msprobe_builder.verdict.model.elements import STEEPEST, of_few, of_smallest, steepness
+from msprobe_builder.verdict.model.observations import COMMON, ROUNDED, WORST, Observations
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
+_NORM = 3  # of the statistics
 _SWEEPS = 16
 # Of an expected error, the least that is taken for there, by how many numbers were read of it.
 _UNSEEN = np.array([1.0, 0.6, 0.6, 0.3, 0.3])
 _FLIPPED = 2.0  # an element that has the other sign is off by twice its size
-_ROUNDED = 0.6  # of a rounding unit, what one operation loses
 _KEPT = 3.0  # of the error of what the forward call kept, what a gradient shows
 A_FLIP = 0.01  # expected number of elements behind a kink from which on one may be
 _CHOSEN = 0.3  # what a row in ten that was chosen otherwise makes a tensor differ by
 _LITTLE_OF_IT = 10.0  # times less than a tensor is off by may show in its numbers
 _CLIP = 10.0  # the largest amplification by cancellation that is believed
 _CANCELS = 100.0  # the same of what products put out
-_STEEPEST = 1e4
 _ALL_ONE_WAY = 3.0  # errors of factors are those of all that is multiplied behind them
 _OF_MODULES = 4.0  # a module whose class tells no operator makes many calls
 
@@ -107,6 +107,7 @@ class _Rows:
     steep: Float  # by row, how many times smaller than the others its smallest element is
     least: Float  # by row, what its smallest element is off by, as a fraction of that element
     cancelled: Float  # by row of a product, the length of its terms over its own
+    sparse: Float  # by row, what it is off by though its extremes are not
 
     @staticmethod
     def of(runs: Runs, seen: Observations) -> _Rows:
@@ -124,9 +125,10 @@ class _Rows:
             np.flatnonzero(put_out & runs.open[table.node]),
             judged,
             _UNSEEN[np.where(np.isnan(seen.exact), (~np.isnan(seen.moved)).sum(axis=0), 4)],
-            _steepness(seen),
-            _of_smallest(runs),
+            steepness(seen),
+            of_smallest(runs),
             cancelled,
+            of_few(runs, seen),
         )
 
 
@@ -136,9 +138,11 @@ def _take_in(runs: Runs, rows: _Rows, seen: Observations, unknown: Bool, latent:
     of_maker = np.where(made >= 0, latent[made], np.nan)
     unseen = np.where(of_maker < 1, rows.unseen[rows.inputs] * of_maker, 0.0)
     read = np.fmax(np.minimum(seen.size[rows.inputs], WORST), np.nan_to_num(unseen))
+    read = np.fmax(read, rows.sparse[rows.inputs])
     other = runs.discrete[rows.inputs] & (seen.differs[rows.inputs])
     read = np.where(other, 1.0, read)
     latent[rows.inputs] = np.where(unknown[rows.inputs], of_maker, read)
+    latent[rows.inputs[seen.remains[rows.inputs]]] = 1.0
 
 
 def _own_rounding(runs: Runs, rows: _Rows, does: Conduct, noise: Float) -> Float:
@@ -158,7 +162,7 @@ def _own_rounding(runs: Runs, rows: _Rows, does: Conduct, noise: Float) -> Float
         coarsest = float(runs.coarse[runs.other >= 0].max(initial=0.0))
         result = np.where(does.composite[node], coarsest, result)
         result = np.where(inner, np.maximum(result, of_inputs[node]), result)
-    result = np.fmax(_ROUNDED * result, noise[node])
+    result = np.fmax(ROUNDED * result, noise[node])
     return np.where(runs.discrete[out], 0.0, result)
 
 
@@ -203,7 +207,7 @@ def _put_out(
         at_least(does.adds_up[node] & ~averages, whole[node] / seen.norm[out])
         share = np.sqrt(seen.elements[out] / largest(seen.elements[inputs], at)[node])
         at_least(forward & averages, share * absolute[node] / seen.rms[out])
-        many = np.minimum(np.sqrt(largest(seen.elements[inputs], at)[node]), _STEEPEST)
+        many = np.minimum(np.sqrt(largest(seen.elements[inputs], at)[node]), STEEPEST)
         at_least(does.multiplies[node], _ALL_ONE_WAY * relative[node] * many)
         at_least(kind == REACH, np.fmax(relative[node], reach[node]))
         at_least(does.near_zero[node], np.fmax(relative[node], reach[node]) / seen.rms[out])
@@ -228,32 +232,6 @@ def _put_out(
     full[out] = np.minimum(result, WORST)
     unknown = np.bincount(at, np.isnan(error), size) > 0
     return full, np.asarray(~unknown[table.node])
-
-
-def _steepness(seen: Observations) -> Float:
-    """By row how many times smaller than the others the smallest element is; most if any is zero.
-
-    Of a tensor of both signs nobody knows.
-    """
-    with np.errstate(all="ignore"):
-        told = np.where(seen.smallest > 0, seen.rms / seen.smallest, seen.peak / seen.rms)
-    return np.asarray(np.clip(np.nan_to_num(told, nan=1.0), 1.0, _STEEPEST))
-
-
-def _of_smallest(runs: Runs) -> Float:
-    """By row how far off its smallest element is by itself; 0 of tensors of both signs."""
-    table, other = runs.npu.table, runs.other
-    result = np.zeros(len(table))
-    rows = np.flatnonzero((other >= 0) & table.is_tensor)
-    debug, reference = (
-        one[:2] for one in (table.statistics[:, rows], runs.bench.table.statistics[:, other[rows]])
-    )
-    with np.errstate(all="ignore"):
-        smallest = np.abs(reference).min(axis=0)
-        apart = np.abs(np.abs(debug).min(axis=0) - smallest) / smallest
-    one_sign = (debug[0] * debug[1] > 0) & (reference[0] * reference[1] > 0)
-    result[rows] = np.where(one_sign, np.nan_to_num(apart, posinf=0.0), 0.0)
-    return result
 
 
 def _cancelling(seen: Observations, inputs: Int, node: Int, size: int) -> Float:
@@ -341,6 +319,13 @@ def _of_gradients(
     result[reduced] = np.fmax(
         result, np.minimum(WORST, np.fmax(error_in[node], own) * longer * one_way)
     )[reduced]
+    # Where nothing was left of it there, rounding may leave as much here.
+    here = table.statistics[_NORM, out]
+    left_over = (
+        np.fmax(error_in[node], own) * length[node] * np.where(np.isfinite(one_way), one_way, 1.0)
+    )
+    is_left = runs.backward[node] & (seen.elements[out] < most[node]) & (seen.norm[out] == 0)
+    result[is_left & (here <= left_over)] = WORST
     # A softmax takes the mean off, by what it weighs: y(g - sum(gy)), of which little may be left.
     size_of = np.zeros(size)
     put_out = rows.outputs[~runs.discrete[rows.outputs]]
@@ -357,7 +342,7 @@ def _of_gradients(
     power = does.steep[node]
     steepness = np.where(
         power > 1,
-        np.minimum(steep[twin[node]] ** power, _STEEPEST),
+        np.minimum(steep[twin[node]] ** power, STEEPEST),
         np.minimum(steep[twin[node]], 3.0),
     )
     result[back & (does.kind[node] <= SUMS)] *= steepness[back & (does.kind[node] <= SUMS)]

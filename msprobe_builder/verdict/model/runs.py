@@ -30,6 +30,7 @@ Float = NDArray[np.float64]
 
 
 _ALL = 0b1111  # statistics
+_IN_USE = 0.95  # of the tensors have a type that is no coarser
 _DEEPEST = 64  # modules inside one another
 
 
@@ -74,6 +75,11 @@ class Runs:
         """Nodes of the backward pass."""
         return np.asarray(self.npu.calls.direction == Direction.BACKWARD)
 
+    @cached_property
+    def in_use(self) -> float:
+        """The rounding unit of the coarsest type in use: what is finer was mostly made of it."""
+        return _in_use(self.coarse[self.other >= 0])
+
     def rows(self, *sections: Section) -> Bool:
         """Tensors of some sections."""
         return np.asarray(self.npu.table.is_tensor & np.isin(self.npu.table.section, sections))
@@ -113,8 +119,12 @@ def runs_of(result: PairResult) -> Runs:
     )
     hollow, unread = meaningless(npu, maker, result.texts), np.zeros(len(npu.table), dtype=bool)
     unread[rows] = meaningless(bench, bench_maker, result.texts)[other[rows]]
-    if mixed:
-        other[_summed_over_uses(npu, maker)] = -1
+    sums = np.zeros(len(other), dtype=bool)
+    if mixed or _in_use(coarse[rows]) > SINGLE:
+        sums[_summed_over_uses(npu, maker)] = True
+    by_others = npu.calls.by_other_operators(bench.calls, result.matching.npu)
+    sums[_given_twice(npu, maker, other, bench, bench_maker, by_others)] = True
+    other[sums], coarse[sums], fine[sums] = -1, debug[sums], debug[sums]
     return Runs(
         npu,
         bench,
@@ -136,6 +146,43 @@ def runs_of(result: PairResult) -> Runs:
         hollow | unread,
         hollow & unread,
     )
+
+
+def _in_use(units: Float) -> float:
+    return float(np.quantile(units, _IN_USE)) if len(units) else SINGLE
+
+
+def _given_twice(
+    npu: Part, maker: Int, other: Int, bench: Part, bench_maker: Int, by_others: Bool
+) -> Int:
+    """Gradients of a tensor that one side alone gives to a call in two places.
+
+    What is recorded of each is their sum. Of other operators nobody knows where they are given one
+    tensor, and where one turned about that looks the same.
+    """
+    rows = np.flatnonzero((other >= 0) & (npu.table.section == Section.OUTPUT))
+    rows = rows[npu.calls.direction[npu.table.node[rows]] == Direction.BACKWARD]
+    twice = [
+        _of_doubled(part, made)[at]
+        for part, made, at in ((npu, maker, rows), (bench, bench_maker, other[rows]))
+    ]
+    is_other = by_others[npu.table.node[rows]] & (twice[0] | twice[1])
+    return np.asarray(rows[(twice[0] != twice[1]) | is_other])
+
+
+def _of_doubled(part: Part, maker: Int) -> Bool:
+    """Gradients of what their forward call is given in another place as well."""
+    table = part.table
+    given = np.flatnonzero((table.section == Section.INPUT) & table.is_tensor & (maker >= 0))
+    key = np.stack([table.node[given].astype(np.int64), maker[given]])
+    _, which, times = np.unique(key, axis=1, return_inverse=True, return_counts=True)
+    several = given[times[which.reshape(-1)] > 1]
+    several = several[part.calls.is_forward_call[table.node[several]]]
+    back = part.calls.twin[table.node[several]].astype(np.int64)
+    shapes = 2 + int(table.shape_id.max(initial=0))
+    asked = back * shapes + table.shape_id[several]
+    shown = table.node.astype(np.int64) * shapes + table.shape_id
+    return np.asarray(np.isin(shown, asked[back >= 0]) & (table.section == Section.OUTPUT))
 
 
 def _summed_over_uses(part: Part, maker: Int) -> Int:

@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.verdict.model.conduct import (
     MOVES,
     PLAIN,
@@ -99,7 +100,19 @@ class Plain:
                 self.latent[row] = 1.0
             else:
                 unseen = self.hidden(row) * made if made < 1 else 0.0
-                self.latent[row] = max(min(self.size[row], MOST), unseen)
+                self.latent[row] = max(min(self.size[row], MOST), unseen, self.of_few(row))
+            if self.seen.remains[row]:
+                self.latent[row] = 1.0
+
+    def of_few(self, row: int) -> float:
+        """What mean and norm say of elements that half precision has a unit off."""
+        paired = [one for one in range(len(self.size)) if self.runs.other[one] >= 0]
+        usual = float(np.quantile(self.runs.coarse[paired], 0.95))
+        unit = max(float(self.runs.coarse[row]), usual)
+        if unit <= SINGLE or not math.isnan(self.seen.exact[row]) or self.runs.discrete[row]:
+            return 0.0
+        spread = 0.12 + 1 / math.sqrt(self.seen.elements[row])
+        return min(largest([one / spread for one in self.seen.moved[2:, row]]), 0.6 * unit)
 
     def _judge(self, node: int) -> None:
         if self.runs.open[node]:
@@ -222,6 +235,10 @@ class Plain:
         if n < most and math.isfinite(longer):
             together = math.sqrt(1 + 0.12**2 * most / n)
             result = max(result, min(MOST, error_in * longer * together))
+        if n < most and seen.norm[row] == 0:
+            together = math.sqrt(1 + 0.12**2 * most / n)
+            here = float(runs.npu.table.statistics[3, row])
+            result = MOST if here <= error_in * length * together else result
         if ahead >= 0 and does.normalises[node] and kind == REACH:
             put_out = [one for one in self.outputs(ahead) if not runs.discrete[one]]
             of_forward = min(largest([seen.rms[one] for one in put_out]), 1.0)

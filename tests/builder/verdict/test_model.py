@@ -34,6 +34,7 @@ def readings(own: np.ndarray, theirs: np.ndarray) -> Observations:
         smallest=one,
         elements=one * theirs.size,
         resolution=one * 2e-7,
+        remains=np.zeros(1, dtype=bool),
         differs=np.ones(1, dtype=bool),
         is_factor=np.zeros(1, dtype=bool),
     )

@@ -61,12 +61,13 @@ def test_noise_is_what_four_in_five_of_what_differs_exceed(evidence: Evidence) -
 def test_limits_are_what_hardly_any_call_would_have_hidden(evidence: Evidence) -> None:
     runs, plain = evidence.runs, PlainClues(evidence)
     told: dict[bool, list[float]] = {False: [], True: []}
-    norms = []
+    norms, differ = [], []
     for row in sizes(evidence, Section.OUTPUT):
         expected = float(evidence.expected.told[row])
         if math.isnan(expected) or runs.discrete[row] or not evidence.expected.is_whole[row]:
             continue
         error = expected * plain.spread(row)
+        differ.append(bool(evidence.seen.differs[row]))
         told[plain.is_back(row)].append(error)
         if not plain.is_back(row):
             shared = 0.12 + 1 / math.sqrt(float(evidence.seen.elements[row]))
@@ -88,12 +89,13 @@ def test_limits_are_what_hardly_any_call_would_have_hidden(evidence: Evidence) -
     assert found.factor == pytest.approx(np.quantile(norms, share) if norms else 0.0)
     levels = [float(np.median(told[back])) if told[back] else 0.0 for back in (False, True)]
     assert found.levels == pytest.approx(levels)
+    is_quiet = not runs.is_mixed and sum(differ) < len(differ) / 2
     wide = [
         sum(one > least for one in hidden[back]) > len(hidden[back]) / 3
         for back, least in ((False, 0.02), (True, 0.2))
         if hidden[back]
     ]
-    assert found.hides is (runs.is_mixed and len(every) >= 30 and any(wide))
+    assert found.hides is (len(every) >= 30 and any(wide) and not is_quiet)
 
 
 def test_what_is_off_is_what_neither_rounding_nor_noise_makes(evidence: Evidence) -> None:
@@ -140,8 +142,9 @@ def last_agree(evidence: Evidence, outputs: int) -> bool:
         if evidence.seen.size[row] > 0 or runs.coarse[row] <= SINGLE
     ]
     unit = max(units, default=0.0)
+    least = (30 if unit <= SINGLE else 8) * unit
     return all(
-        evidence.seen.size[row] <= 30 * max(unit, float(evidence.noise[table.node[row]]))
+        evidence.seen.size[row] <= max(least, 30 * float(evidence.noise[table.node[row]]))
         for row in told[-outputs:]
     )
 
@@ -149,10 +152,13 @@ def last_agree(evidence: Evidence, outputs: int) -> bool:
 def gradients_tell(evidence: Evidence) -> bool:
     runs = evidence.runs
     noise = 100 * float(evidence.noise.max())
+    usual = float(np.quantile(runs.coarse[runs.other >= 0], 0.95))
+    if usual > SINGLE:
+        noise = max(noise, 8 * usual)
     for row in sizes(evidence, Section.PARAMETERS_GRAD):
         level = max(30 * float(runs.fine[row]), noise)
         if runs.is_mixed:
-            level = 8 * float(runs.coarse[row])
+            level = 8 * max(float(runs.coarse[row]), usual)
         if evidence.seen.size[row] > level:
             return True
     return False

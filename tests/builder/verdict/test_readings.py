@@ -364,6 +364,7 @@ def test_a_score_is_how_many_error_bars_a_pair_lies_outside() -> None:
         smallest=none,
         elements=elements,
         resolution=resolution,
+        remains=none > 0,
         differs=none > 0,
         is_factor=multiple,
     )
