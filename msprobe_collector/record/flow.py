@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from msprobe_builder.dump.flow_layout import (
     MAKER_STRUCT,
     NAME,
     NONE,
-    ROW_STRUCT,
     Maker,
     Mark,
 )
@@ -33,7 +34,8 @@ class Numbered(NamedTuple):
 
 
 _RECORD, _SUM = int(Maker.RECORD), int(Mark.SUM)
-_pack = ROW_STRUCT.pack
+# Section, kind, maker's section and marks of a row, each of 8 bits, are one number of 32 bits.
+_KIND, _MAKER_SECTION, _MARKS = 8, 16, 24
 _NOBODY = Numbered(Maker.UNRECORDED, NONE, 0, 0)
 
 
@@ -121,11 +123,11 @@ class _Packing:
         self.makers = makers
         self._is_last = is_last
         self._new_names: list[str] = []
-        self._rows: list[bytes] = []
+        self._rows: list[int] = []  # seven of each row
         self._further: list[bytes] = []
 
     def taken(self) -> tuple[list[str], bytes, bytes]:
-        return self._new_names, b"".join(self._further), b"".join(self._rows)
+        return self._new_names, b"".join(self._further), np.array(self._rows, "<u4").tobytes()
 
     def add(self, record: int, row: Row) -> bool:
         """Pack a row; False if a maker of it is yet to come."""
@@ -141,9 +143,8 @@ class _Packing:
                 is_known = kind == _RECORD
             number = self._numbers.get(name) if is_known else None
             if number is not None:
-                self._rows.append(
-                    _pack(record, position, number, place, NONE, 0, section, _RECORD, own, marks)
-                )
+                last = section | _RECORD << _KIND | own << _MAKER_SECTION | marks << _MARKS
+                self._rows += (record, position, number, place, NONE, 0, last)
                 return True
         return self._add_other(record, row)
 
@@ -170,9 +171,8 @@ class _Packing:
             self._further.append(MAKER_STRUCT.pack(one.maker, one.position, one.kind, one.section))
         self.makers += len(further)
         kind, maker, maker_section, maker_position = first
-        last = section, kind, maker_section, marks
-        packed = _pack(record, position, maker, maker_position, more, len(further), *last)
-        self._rows.append(packed)
+        last = section | kind << _KIND | maker_section << _MAKER_SECTION | marks << _MARKS
+        self._rows += (record, position, maker, maker_position, more, len(further), last)
         return True
 
     def _numbered(self, source: Source) -> Numbered | None:
