@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from msprobe_builder.sketch.definition import (
@@ -114,6 +115,12 @@ def plan_of(shape: torch.Size) -> Any:
 
 @lru_cache(maxsize=32)
 def _tables(length: int) -> tuple[Any, ...]:
-    """The signs of the flat order for ``length`` positions, those of a position together."""
+    """The signs of the flat order: one of each position as it is, several as bits."""
     signs = flat_signs(length)
-    return tuple(np.ascontiguousarray(one.T, np.float32) for one in signs)
+    return tuple(np.float32(one[0]) if len(one) == 1 else _bits(one) for one in signs)
+
+
+def _bits(signs: npt.NDArray[np.int8]) -> npt.NDArray[np.uint16]:
+    """Bit k of each position is set where row k of ``signs`` is plus."""
+    places = np.uint16(1) << np.arange(len(signs), dtype=np.uint16)
+    return np.asarray((places[:, None] * (signs > 0)).sum(axis=0), np.uint16)

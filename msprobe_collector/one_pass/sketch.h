@@ -8,9 +8,9 @@
 
 struct Plan {
     int64_t size, rows, columns, row_slice, column_slice, narrow, wide;
-    const float *narrow_lines;  // 16 of each line
-    const float *wide_lines;    // one of each line
-    const float *along_wide;    // 16 of each place
+    const uint16_t *narrow_lines;  // 16 of each line: a bit that is set stands for plus
+    const float *wide_lines;       // one of each line
+    const uint16_t *along_wide;    // 16 of each place, as bits
     float row[PERIOD], column[PERIOD];
     float *along_narrow;  // with zeros behind
 };
@@ -30,22 +30,33 @@ INLINE void fold(Deep<W> &deep) {
     deep.sums = Floats<W>::zero();
 }
 
+// A number with the signs of 16 bits, of which those of register k are taken. As bits the signs of
+// a tensor fit beside it where the processor is near.
 template <int W>
-INLINE void add_signed(Floats<W> &sums, const float *signs, float by) {
-    EACH(int k = 0; k < Floats<W>::COUNT; k++)
-        sums.v[k] += load<typename Of<W>::F>(signs + k * (W / 4)) * by;
+INLINE typename Of<W>::F with_signs(float number, uint32_t bits, int k) {
+    typedef typename Of<W>::U U;
+    U lanes, own = U{} + bits;
+    EACH(int i = 0; i < W / 4; i++) lanes[i] = 1u << (k * (W / 4) + i);
+    U minus = (U)((own & lanes) == 0) & 0x80000000u;
+    typename Of<W>::F all = typename Of<W>::F{} + number;
+    return (typename Of<W>::F)((U)all ^ minus);
+}
+
+template <int W>
+INLINE void add_signed(Floats<W> &sums, uint32_t signs, float by) {
+    EACH(int k = 0; k < Floats<W>::COUNT; k++) sums.v[k] += with_signs<W>(by, signs, k);
 }
 
 // Four at a time, which do not wait for each other.
 template <int W>
-INLINE void add_ends(Deep<W> &deep, const float *signs, const double *sums, int64_t count) {
+INLINE void add_ends(Deep<W> &deep, const uint16_t *signs, const double *sums, int64_t count) {
     for (int64_t first = 0; first < count; first += FOLDED) {
         Floats<W> own[4] = {Floats<W>::zero(), Floats<W>::zero(), Floats<W>::zero(), Floats<W>::zero()};
         int64_t last = count - first < FOLDED ? count : first + FOLDED, i = first;
         for (; i + 4 <= last; i += 4)
             EACH(int k = 0; k < 4; k++)
-                add_signed(own[k], signs + LANES * (i + k), (float)sums[i + k]);
-        for (; i < last; i++) add_signed(own[0], signs + LANES * i, (float)sums[i]);
+                add_signed(own[k], signs[i + k], (float)sums[i + k]);
+        for (; i < last; i++) add_signed(own[0], signs[i], (float)sums[i]);
         EACH(int k = 0; k < Floats<W>::COUNT; k++)
             deep.sums.v[k] =
                 (own[0].v[k] + own[1].v[k]) + (own[2].v[k] + own[3].v[k]);
@@ -148,7 +159,7 @@ INLINE void add_narrow(Sketcher<W> &s, const float *x, int64_t count) {
         if (place < plan.narrow) break;
         float sum = sum_of<W>(part);
         EACH(int j = 0; j < many; j++) {
-            deep[j] += load<F>(plan.narrow_lines + LANES * line + j * (W / 4)) * sum;
+            deep[j] += with_signs<W>(sum, plan.narrow_lines[line], j);
             part[j] = F{};
         }
         place = 0;
@@ -450,7 +461,7 @@ INLINE void finish(Sketcher<W> &s, float *numbers) {
     if (plan.size <= FLAT) {
         memcpy(numbers, s.kept, sizeof s.kept);
     } else {
-        if (s.place) add_signed(s.deep.sums, plan.narrow_lines + LANES * s.line, sum_of<W>(s.part.v));
+        if (s.place) add_signed(s.deep.sums, plan.narrow_lines[s.line], sum_of<W>(s.part.v));
         fold(s.deep);
         fold(s.wide_sums, s.wide_folded, plan.wide);
         Deep<W> deep;

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -48,6 +48,10 @@ class NodeFlow:
 
 
 _NONE_INSIDE: dict[int, list[Share]] = {}
+
+
+_Gathers: TypeAlias = "NodeFlow | list[Source] | None"
+_NO_SHARES: dict[int, Share] = {}
 
 
 class CallGradients:
@@ -106,52 +110,56 @@ class GradientFlow:
             self._passes += 1
             if torch._C._current_graph_task_id() == -1:
                 self._leaves = {}
-            seen: set[Any] = set()
-            waiting = []
+            # What arrives at each node is gathered in its list, of others in their flow.
+            seen: dict[Any, _Gathers] = {}
+            waiting: list[tuple[Any, NodeFlow | None]] = []
             for tensor in roots:
-                node = tensor.grad_fn
-                if node is None:
-                    continue
-                self._arrive(node, tensor.output_nr, OUTSIDE)
-                if node not in seen:
-                    seen.add(node)
-                    waiting.append(node)
+                if tensor.grad_fn is not None:
+                    self._arrive(tensor.grad_fn, tensor.output_nr, OUTSIDE, seen, waiting)
             while waiting:
-                node = waiting.pop()
-                edges = node.next_functions
-                if not edges:
-                    continue
-                metadata: Any = node.metadata
-                flow = metadata.get(_KEY)
-                shares = flow.shares if flow is not None else {}
-                for index, (source, number) in enumerate(edges):
-                    if source is None:
-                        continue
-                    sent = shares.get(index)
-                    if sent is None:
-                        sent = Origin(Maker.UNRECORDED, node.name())
-                    self._arrive(source, number, sent)
-                    if source not in seen:
-                        seen.add(source)
-                        waiting.append(source)
+                node, flow = waiting.pop()
+                shares = _NO_SHARES if flow is None else flow.shares
+                for index, (source, number) in enumerate(node.next_functions):
+                    if source is not None:
+                        share = shares.get(index)
+                        sent = Origin(Maker.UNRECORDED, node.name()) if share is None else share
+                        self._arrive(source, number, sent, seen, waiting)
 
-    def _arrive(self, node: Any, output: int, source: Source) -> None:
-        number = self._passes
-        if type(node) is _AccumulateGrad:
-            key = id(node.variable)
-            known = self._leaves.get(key)
-            if known is None or known[0] != number:
-                # Two passes, one in the other, may both bring gradients to it.
-                first = [] if known is None else [*known[1], Origin(Maker.UNKNOWN)]
-                known = self._leaves[key] = number, first
-            known[1].append(source)
-            return
-        flow = node.metadata.get(_KEY)
-        if flow is None:
-            return
-        if flow.pass_number != number:
-            flow.pass_number, flow.arriving = number, {}
-        flow.arriving.setdefault(output, []).append(source)
+    def _arrive(
+        self,
+        node: Any,
+        output: int,
+        source: Source,
+        seen: dict[Any, _Gathers],
+        waiting: list[tuple[Any, NodeFlow | None]],
+    ) -> None:
+        if node in seen:
+            gathers = seen[node]
+        elif type(node) is _AccumulateGrad:
+            gathers = seen[node] = self._at_leaf(node)
+        else:
+            flow = node.metadata.get(_KEY)
+            if flow is not None and flow.pass_number != self._passes:
+                flow.pass_number, flow.arriving = self._passes, {}
+            gathers = seen[node] = flow
+            waiting.append((node, flow))
+        if isinstance(gathers, list):
+            gathers.append(source)
+        elif gathers is not None:
+            arriving = gathers.arriving
+            if output in arriving:
+                arriving[output].append(source)
+            else:
+                arriving[output] = [source]
+
+    def _at_leaf(self, node: Any) -> list[Source]:
+        key = id(node.variable)
+        known = self._leaves.get(key)
+        if known is None or known[0] != self._passes:
+            # Two passes, one in the other, may both bring gradients to it.
+            first = [] if known is None else [*known[1], Origin(Maker.UNKNOWN)]
+            known = self._leaves[key] = self._passes, first
+        return known[1]
 
     def of_parameter(self, parameter: Any) -> Found:
         """The makers of the gradient that a hook of a parameter is told of."""

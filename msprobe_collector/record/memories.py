@@ -37,6 +37,8 @@ _REMEMBERED = 8192  # storages, before those that are gone are let go of
 _MOST_WRITES = 256  # to parts of one memory
 Where: TypeAlias = "tuple[int, Layout]"  # the storage of a tensor, and where in it
 Looked: TypeAlias = "tuple[Found, Where, int]"  # makers, where it lies, its counter of writes
+# The tensor behind a wrapper, its memory, its counter of writes, and where it lies.
+_Part: TypeAlias = "tuple[torch.Tensor, torch.UntypedStorage, int, Layout]"
 _NOWHERE: Where = (0, (0, (), (), 0))
 # Plain numbers, as flags take long to combine.
 _VIEW, _IN_PLACE, _SAME = int(Mark.VIEW), int(Mark.IN_PLACE), int(Mark.SAME)
@@ -50,12 +52,14 @@ class Memory:
 
     __slots__ = ("changes", "others", "tensors", "unwritten", "version", "writes")
 
-    def __init__(self, version: int) -> None:
+    def __init__(self, version: int, origin: Origin | None = None) -> None:
+        """``origin`` wrote all of it."""
         self.version = version
         self.changes = 0  # how often it was written to
         self.others: tuple[int, ...] = ()  # counters of aliases such as those by ``data``
         self.tensors: dict[Layout, Found] = {}
-        self.writes: list[tuple[Layout | None, Origin]] = []  # None: all of it
+        # The places are None where it is all of the memory.
+        self.writes: list[tuple[Layout | None, Origin]] = [] if origin is None else [(None, origin)]
         self.unwritten = 0  # bytes that nobody has written, of what was given out empty
 
     def is_at(self, version: int) -> bool:
@@ -164,19 +168,17 @@ class Memories:
                 seen = None
             elif seen[4] == seen[3].changes and _lies(tensor, seen[2], seen[5][1][1]):
                 return seen[5]
-        plain = _plain(tensor)
-        storage = None if plain is None else _storage_of(plain)
-        if plain is None or storage is None:
+        part = _part_of(tensor)
+        if part is None:
             return UNKNOWN, _NOWHERE, counter_of(tensor)
+        plain, storage, version, layout = part
         key = storage._cdata
         memory = self._known.get(key)
-        version = version_of(plain)
-        layout = layout_of(plain)
         under = None
         if memory is None:
-            memory = self._learn(storage, version)
-            memory.writes = [(None, _first_seen(tensor))]
-            found = memory.tensors[layout] = Found(memory.writes[0][1])
+            origin = _first_seen(tensor)
+            memory = self._learn(storage, version, origin)
+            found = memory.tensors[layout] = Found(origin)
         else:
             if not memory.is_at(version):
                 memory.write(None, _unseen_write(tensor), version, 0)
@@ -217,7 +219,7 @@ class Memories:
 
     def put_out_by_module(self, tensor: torch.Tensor, name: str, position: int) -> Found | None:
         """A module put out a tensor: mostly that of a call inside, which made it."""
-        plain = _plain(tensor)
+        plain = tensor if type(tensor) in _PLAIN else _plain(tensor)
         storage = None if plain is None else _storage_of(plain)
         if plain is None or storage is None:
             return UNKNOWN
@@ -228,13 +230,11 @@ class Memories:
 
     def named(self, tensor: torch.Tensor, kind: int, name: str) -> None:
         """What is known by a name, unless a record wrote it as it is now."""
-        plain = _plain(tensor)
-        storage = None if plain is None else _storage_of(plain)
-        if plain is None or storage is None:
+        part = _part_of(tensor)
+        if part is None:
             return
+        _, storage, version, layout = part
         memory = self._known.get(storage._cdata)
-        version = version_of(plain)
-        layout = layout_of(plain)
         if memory is None:
             memory = self._learn(storage, version)
         elif memory.is_at(version) and layout in memory.tensors:
@@ -245,16 +245,14 @@ class Memories:
 
     def written(self, tensor: torch.Tensor, origin: Origin, region: Layout | None = None) -> None:
         """A call wrote to a tensor that it was given, or to the region of it alone."""
-        plain = _plain(tensor)
-        storage = None if plain is None else _storage_of(plain)
-        if plain is None or storage is None:
+        part = _part_of(tensor)
+        if part is None:
             return
+        _, storage, version, layout = part
         memory = self._known.get(storage._cdata)
-        version = version_of(plain)
         if memory is None:
-            memory = self._learn(storage, version)
-            memory.writes = [(None, _first_seen(tensor))]
-        memory.write(region or layout_of(plain), origin, version, storage.nbytes())
+            memory = self._learn(storage, version, _first_seen(tensor))
+        memory.write(region or layout, origin, version, storage.nbytes())
 
     def put_out(
         self,
@@ -270,17 +268,15 @@ class Memories:
         ``given`` are the tensors that it was given, ``written`` are the storages of what it was
         given and wrote to, ``marks`` those of its result.
         """
-        plain = tensor if type(tensor) in _PLAIN else _plain(tensor)
-        storage = None if plain is None else _storage_of(plain)
-        if plain is None or storage is None:
+        part = _part_of(tensor)
+        if part is None:
             return UNKNOWN
+        plain, storage, version, layout = part
         key = storage._cdata
         memory = self._known.get(key)
-        version, layout = version_of(plain), layout_of(plain)
         if memory is None:
-            memory = self._learn(storage, version)
             origin = Origin(_RECORD, name, _OUTPUT, position, marks)
-            memory.writes = [(None, origin)]
+            memory = self._learn(storage, version, origin)
             if marks & _UNINITIALISED:
                 memory.unwritten = storage.nbytes()
             found = memory.tensors[layout] = Found(origin, marks)
@@ -306,7 +302,10 @@ class Memories:
         self._keep(tensor, plain, memory, (found, (key, layout), version), under)
         return Found(origin, kept | _VIEW)
 
-    def _learn(self, storage: torch.UntypedStorage, version: int) -> Memory:
+    def _learn(
+        self, storage: torch.UntypedStorage, version: int, origin: Origin | None = None
+    ) -> Memory:
+        """A memory that nothing was known of, and who wrote all of it."""
         if len(self._known) >= self._limit:
             gone = [key for key in self._known if _Storage._expired(key)]
             for key in gone:
@@ -316,8 +315,22 @@ class Memories:
             self._limit = max(_REMEMBERED, 2 * len(self._known))
         # It is the address of the storage's record, which it keeps from being given to another.
         address: int = _Storage._weak_ref(storage)
-        memory = self._known[address] = Memory(version)
+        memory = self._known[address] = Memory(version, origin)
         return memory
+
+
+def _part_of(tensor: torch.Tensor) -> _Part | None:
+    """What a tensor is of a memory, where it has one."""
+    plain = tensor if type(tensor) in _PLAIN else _plain(tensor)
+    storage = None if plain is None else _storage_of(plain)
+    if plain is None or storage is None:
+        return None
+    try:
+        version = plain._version
+    except RuntimeError:
+        version = -1
+    offset: Any = plain.storage_offset()
+    return plain, storage, version, (offset, plain.shape, plain.stride(), plain.itemsize)
 
 
 def layout_of(tensor: torch.Tensor) -> Layout:
