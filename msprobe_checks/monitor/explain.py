@@ -11,8 +11,9 @@ from msprobe_builder.export.wrapped import line
 from msprobe_builder.facts.fact import Argument, Fact, fact
 from msprobe_builder.facts.wording import tell
 from msprobe_builder.trend.monitor import order_of
+from msprobe_checks.monitor.averages import NotTogether
 from msprobe_checks.monitor.compare import ELEMENTS, Departure, MonitorComparison, RankPair
-from msprobe_checks.monitor.replicas import Replicas
+from msprobe_checks.monitor.replicas import Parted, Replicas
 from msprobe_checks.one_sided import FIRST, SECOND, more_parameters, only_in
 
 _ALIKE = 1e-3  # relative spread of ratios that are called one factor
@@ -89,19 +90,42 @@ def replica_lines(found: Replicas) -> list[str]:
         alone=fact("monitor.in_one_rank", count=found.alone) if found.alone else None,
         bad=fact("monitor.bad_on_both", count=found.bad) if found.bad else None,
     )
-    return [
-        line(fact("label.compared"), compared),
-        line(fact("label.verdict"), replicas_fact(found)),
-    ]
+    told = replicas_fact(found)
+    lines = [line(fact("label.compared"), compared), line(fact("label.verdict"), told)]
+    if found.together is not None and found.parted is not None:
+        beside = _together_fact(found.together)
+        if told == beside:
+            beside = _parted_fact(found.parted)
+        lines.append(line("", beside))
+    return lines
 
 
 def replicas_fact(found: Replicas) -> Fact:
-    """Whether they are alike, else where they part first."""
-    parted = found.parted
-    if parted is None:
-        if found.bad == found.rows:
-            return fact("monitor.replicas_untold")
-        return fact("monitor.replicas_alike", count=found.rows - found.bad)
+    """Whether they are alike and add up, else where that ends first."""
+    parted, together = found.parted, found.together
+    if together is not None and (parted is None or together.step < parted.step):
+        return _together_fact(together)
+    if parted is not None:
+        return _parted_fact(parted)
+    if found.bad == found.rows:
+        return fact("monitor.replicas_untold")
+    return fact("monitor.replicas_alike", count=found.rows - found.bad)
+
+
+def _together_fact(found: NotTogether) -> Fact:
+    known: dict[str, Argument | None] = {
+        "step": found.step,
+        "name": found.name,
+        "count": len(found.ranks),
+        "ranks": list(found.ranks)[:_MOST_RANKS],
+        "company": fact("monitor.places_beside", count=found.company) if found.company else None,
+    }
+    if found.times is not None:
+        return fact("monitor.gradient_times", **known, times=found.times)
+    return fact("monitor.gradient_not_together", **known, share=found.off)
+
+
+def _parted_fact(parted: Parted) -> Fact:
     known: dict[str, Argument | None] = {
         "step": parted.step,
         "what": fact("monitor.of", kind=_KIND[parted.kind], name=parted.name),

@@ -1,4 +1,7 @@
-"""Whether the ranks of one monitored training that hold the same parameters keep them the same."""
+"""Whether the ranks of one monitored training that hold the same parameters keep them the same.
+
+With sketches also whether they update them by the gradients of all of them.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.files.text_files import read_text_file
 from msprobe_builder.trend.monitor import RankValues, order_of, read_rank, require_ranks
+from msprobe_checks.monitor.averages import NotTogether, first_not_together
 from msprobe_checks.monitor.compare import RankPair, elements_apart, pair_ranks, rows_apart
 
 _PLACE = "place.json"
@@ -38,7 +42,7 @@ class Parted:
 
 @dataclass(frozen=True)
 class Replicas:
-    """What was compared; ``parted`` is None where all are alike."""
+    """What was compared; ``parted`` is None where all are alike, ``together`` where all add up."""
 
     groups: tuple[tuple[int, ...], ...]
     axes: tuple[str, ...]
@@ -47,6 +51,7 @@ class Replicas:
     bad: int  # rows that hold NaN or infinity on both
     steps: tuple[int, int]
     parted: Parted | None
+    together: NotTogether | None
 
 
 def compare_replicas(run: Path, tolerance: float = TOLERANCE) -> Replicas:
@@ -80,6 +85,11 @@ def compare_replicas(run: Path, tolerance: float = TOLERANCE) -> Replicas:
         sum(int(pair.is_bad.sum()) for _, pair in pairs),
         (min(int(one.min()) for one in found), max(int(one.max()) for one in found)),
         _parted(pairs, tolerance),
+        min(
+            (one for group in groups if (one := first_not_together(group, values)) is not None),
+            key=lambda one: one.step,
+            default=None,
+        ),
     )
 
 

@@ -47,6 +47,7 @@ def write_replicas(found: Replicas, output: Path) -> None:
         "steps": found.steps,
         "rows": found.rows,
         "parted": parted,
+        "together": None if found.together is None else asdict(found.together),
     }
     with written(output) as stream:
         stream.write(json.dumps(content, indent=1, ensure_ascii=False).encode("utf-8"))
