@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
-from msprobe_builder.trend.monitor import STATISTICS, RankValues
+from msprobe_builder.trend.monitor import RankValues
+from msprobe_checks.monitor.rows import Floats, Rows, rows_of
 
-_NORM = STATISTICS.index("norm")
 _OFF = 0.02  # of its size: sums of half precision over many ranks are rounded by less
 _MOST = 0.75  # share of parameters that must be right, or the program does something else
 _EXACT = 2e-3  # relative, of multiples that are whole
 _LEFT = 1e-3  # of the ranks' gradients that has to be left of them together, to tell a multiple
-_Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -44,16 +42,16 @@ def first_not_together(
     for rank in group:
         for _, name in values[rank].targets:
             names.setdefault(name, len(names))
-    local = [_rows(values[rank], "local_gradient", names) for rank in group]
+    local = [rows_of(values[rank], "local_gradient", names) for rank in group]
     shared = reduce(np.intersect1d, [one.keys for one in local])
     if not len(shared):
         return None
     own = [one.at(shared) for one in local]
-    together: _Floats = sum((one.sketch for one in own), np.zeros_like(own[0].sketch))
-    sizes: _Floats = sum((one.norm for one in own), np.zeros(len(shared)))
+    together: Floats = sum((one.sketch for one in own), np.zeros_like(own[0].sketch))
+    sizes: Floats = sum((one.norm for one in own), np.zeros(len(shared)))
     found: list[tuple[int, int, int, float, float]] = []  # step, name, rank, off, times
     for rank in group:
-        used = _rows(values[rank], "gradient", names)
+        used = rows_of(values[rank], "gradient", names)
         used = used.at(np.intersect1d(used.keys, shared))
         at = np.searchsorted(shared, used.keys)
         is_whole = used.count == own[0].count[at]  # of a shard nothing is told
@@ -75,35 +73,7 @@ def first_not_together(
     return _told(found, list(names)) if found else None
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Rows of one kind, rising by step and name."""
-
-    keys: NDArray[np.int64]
-    norm: _Floats
-    count: NDArray[np.int64]
-    sketch: _Floats
-
-    def at(self, keys: NDArray[np.int64]) -> _Rows:
-        """Those of ``keys``, which are among them."""
-        rows = np.searchsorted(self.keys, keys)
-        return _Rows(keys, self.norm[rows], self.count[rows], self.sketch[rows])
-
-
-def _rows(values: RankValues, kind: str, names: Mapping[str, int]) -> _Rows:
-    if values.sketch is None:
-        nothing = np.zeros(0, np.int64)
-        return _Rows(nothing, np.zeros(0), nothing, np.zeros((0, 0)))
-    number = np.array([names[n] if k == kind else -1 for k, n in values.targets], np.int64)
-    places = number[values.target]
-    rows = np.flatnonzero((places >= 0) & np.isfinite(values.sketch).all(axis=1))
-    keys, first = np.unique(values.step[rows] * len(names) + places[rows], return_index=True)
-    rows = rows[first]
-    sketch = values.sketch[rows].astype(np.float64)
-    return _Rows(keys, values.values[rows, _NORM], values.count[rows], sketch)
-
-
-def _held_against(used: _Rows, together: _Floats, sizes: _Floats) -> tuple[_Floats, _Floats]:
+def _held_against(used: Rows, together: Floats, sizes: Floats) -> tuple[Floats, Floats]:
     """How far each is from a multiple of the sum, of its size, and that multiple, NaN for none."""
     with np.errstate(all="ignore"):
         squares = (together**2).sum(axis=1)
@@ -115,7 +85,7 @@ def _held_against(used: _Rows, together: _Floats, sizes: _Floats) -> tuple[_Floa
     return np.where(np.isnan(factor) | ~np.isfinite(off), 0.0, off), factor
 
 
-def _times(off: _Floats, factor: _Floats, most: int) -> _Floats:
+def _times(off: Floats, factor: Floats, most: int) -> Floats:
     """By parameter how many times the multiple of most it has; NaN where that tells nothing."""
     is_told = (off <= _OFF) & np.isfinite(factor)
     if not is_told.any():

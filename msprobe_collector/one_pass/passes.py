@@ -68,20 +68,20 @@ def pass_over(plain: torch.Tensor, sketches: bool) -> Passed | None:
 
     None where the compiled module does not know the type, or where there are no numbers.
     """
-    code = _CODES.get(plain.dtype)
-    if code is None or _compiled is None or plain.is_neg():
+    place = _place_of(plain)
+    if place is None:
         return None
-    count = plain.numel()
-    if not count:
-        return None
-    plan = plan_of(plain.shape) if sketches else None
-    if plain.is_contiguous():
-        return _compiled.measure(plain.data_ptr(), code, count, None, None, plan)
-    return _compiled.measure(plain.data_ptr(), code, count, plain.shape, plain.stride(), plan)
+    return _compiled.measure(*place, plan_of(plain.shape) if sketches else None)
 
 
 def fingerprint_of(plain: torch.Tensor) -> int | None:
     """The fingerprint that :func:`pass_over` found; None where it finds nothing."""
+    place = _place_of(plain)
+    return None if place is None else _compiled.fingerprint(*place)
+
+
+def _place_of(plain: torch.Tensor) -> tuple[Any, ...] | None:
+    """Address, type, count, shape and strides of its numbers; None where nobody can read them."""
     code = _CODES.get(plain.dtype)
     if code is None or _compiled is None or plain.is_neg():
         return None
@@ -89,8 +89,8 @@ def fingerprint_of(plain: torch.Tensor) -> int | None:
     if not count:
         return None
     if plain.is_contiguous():
-        return _compiled.fingerprint(plain.data_ptr(), code, count, None, None)
-    return _compiled.fingerprint(plain.data_ptr(), code, count, plain.shape, plain.stride())
+        return plain.data_ptr(), code, count, None, None
+    return plain.data_ptr(), code, count, plain.shape, plain.stride()
 
 
 @lru_cache(maxsize=_KEPT_SHAPES)
