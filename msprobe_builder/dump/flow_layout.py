@@ -71,7 +71,6 @@ MAKER = np.dtype(
 )
 CHECK = np.dtype("<u4")  # the CRC-32 of a record's name
 LENGTH = np.dtype("<u4")  # the bytes of a name
-ROW_STRUCT = struct.Struct("<6I4B")
 MAKER_STRUCT = struct.Struct("<2I2B2x")
 
 HEAD = struct.Struct("<8s3I8xI")  # magic, version, bytes of a row, of a further maker, CRC

@@ -29,7 +29,6 @@ BLOCK = struct.Struct("<2I2I4xI")  # kind, count, first, CRC of the content, CRC
 ROWS, PLACES = 0x53574F52, 0x43414C50  # "ROWS" and "PLAC" as their bytes read
 KINDS = {ROWS: ROW, PLACES: PLACE}
 _MOST = (1 << 32) - 1
-PLACE_STRUCT = struct.Struct("<I2HI")
 
 
 def rows_of(numbers: npt.NDArray[Any], nans: Any, infinities: Any) -> npt.NDArray[Any]:

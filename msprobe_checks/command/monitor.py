@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run_replicas(options: argparse.Namespace) -> int:
-    from msprobe_checks.monitor.explain import replica_lines
+    from msprobe_checks.monitor.explain_replicas import replica_lines
     from msprobe_checks.monitor.replicas import TOLERANCE, compare_replicas
     from msprobe_checks.monitor.write import write_replicas
 

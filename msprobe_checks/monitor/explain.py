@@ -8,21 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from msprobe_builder.export.wrapped import line
-from msprobe_builder.facts.fact import Argument, Fact, fact
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.wording import tell
 from msprobe_builder.trend.monitor import order_of
 from msprobe_checks.monitor.compare import ELEMENTS, Departure, MonitorComparison, RankPair
-from msprobe_checks.monitor.replicas import Replicas
 from msprobe_checks.one_sided import FIRST, SECOND, more_parameters, only_in
 
 _ALIKE = 1e-3  # relative spread of ratios that are called one factor
 _ROUNDING = 1e-6  # a norm of float32 is off by less
 _SEVERAL = 2  # equal weights beside one that is not
-_MOST_RANKS = 8  # that are listed
 _GROWTH = 100  # what departs by less than this many times what was there before has grown from it
 # What weights that have drifted apart change, so that it is no cause itself.
 _FOLLOWS = ("weight", "input", "activation", "activation_gradient", "local_gradient")
-_KIND = {
+KIND = {
     "weight": fact("monitor.kind.weight"),
     "input": fact("monitor.kind.input"),
     "activation": fact("monitor.kind.activation"),
@@ -73,49 +71,6 @@ def summary_lines(comparison: MonitorComparison) -> list[str]:
         )
         lines.append(line("", earliest))
     return lines
-
-
-def replica_lines(found: Replicas) -> list[str]:
-    """What was compared of replicas, and where they part first."""
-    ranks = sum(map(len, found.groups))
-    compared = fact(
-        "monitor.replicas_compared",
-        rows=found.rows,
-        ranks=ranks,
-        groups=len(found.groups),
-        axes=list(found.axes),
-        first=found.steps[0],
-        last=found.steps[1],
-        alone=fact("monitor.in_one_rank", count=found.alone) if found.alone else None,
-        bad=fact("monitor.bad_on_both", count=found.bad) if found.bad else None,
-    )
-    return [
-        line(fact("label.compared"), compared),
-        line(fact("label.verdict"), replicas_fact(found)),
-    ]
-
-
-def replicas_fact(found: Replicas) -> Fact:
-    """Whether they are alike, else where they part first."""
-    parted = found.parted
-    if parted is None:
-        if found.bad == found.rows:
-            return fact("monitor.replicas_untold")
-        return fact("monitor.replicas_alike", count=found.rows - found.bad)
-    known: dict[str, Argument | None] = {
-        "step": parted.step,
-        "what": fact("monitor.of", kind=_KIND[parted.kind], name=parted.name),
-        "count": len(parted.ranks),
-        "ranks": list(parted.ranks)[:_MOST_RANKS],
-        "apart": fact("monitor.not_finite_on_some")
-        if math.isinf(parted.apart)
-        else fact("monitor.by_share", share=parted.apart),
-        "company": fact("monitor.places_beside", count=parted.company) if parted.company else None,
-    }
-    if not parted.others:
-        return fact("monitor.replicas_differ", **known)
-    others = list(parted.others)[:_MOST_RANKS]
-    return fact("monitor.replicas_part", **known, others=others, of=len(parted.others))
 
 
 def verdict(comparison: MonitorComparison) -> str:
@@ -291,7 +246,7 @@ def _by_the_update(comparison: MonitorComparison) -> Fact | None:
 
 
 def _what(one: Departure) -> Fact:
-    return fact("monitor.of", kind=_KIND[one.kind], name=one.name or fact("monitor.model"))
+    return fact("monitor.of", kind=KIND[one.kind], name=one.name or fact("monitor.model"))
 
 
 def _how(one: Departure) -> Fact:

@@ -1,4 +1,7 @@
-"""Whether the ranks of one monitored training that hold the same parameters keep them the same."""
+"""Whether the ranks of one monitored training that hold the same parameters keep them the same.
+
+With sketches also whether they update them by the gradients of all of them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ from numpy.typing import NDArray
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.files.text_files import read_text_file
 from msprobe_builder.trend.monitor import RankValues, order_of, read_rank, require_ranks
+from msprobe_checks.monitor.averages import NotTogether, first_not_together
 from msprobe_checks.monitor.compare import RankPair, elements_apart, pair_ranks, rows_apart
+from msprobe_checks.monitor.exchanges import Exchange, WrongExchange, first_wrong_exchange
 
 _PLACE = "place.json"
 # What all replicas have alike at each step, whatever data each was given.
@@ -38,7 +43,7 @@ class Parted:
 
 @dataclass(frozen=True)
 class Replicas:
-    """What was compared; ``parted`` is None where all are alike."""
+    """What was compared; ``parted`` is None where all are alike, ``together`` where all add up."""
 
     groups: tuple[tuple[int, ...], ...]
     axes: tuple[str, ...]
@@ -47,6 +52,8 @@ class Replicas:
     bad: int  # rows that hold NaN or infinity on both
     steps: tuple[int, int]
     parted: Parted | None
+    together: NotTogether | None
+    exchange: WrongExchange | None
 
 
 def compare_replicas(run: Path, tolerance: float = TOLERANCE) -> Replicas:
@@ -62,7 +69,9 @@ def compare_replicas(run: Path, tolerance: float = TOLERANCE) -> Replicas:
             f"{run} holds no ranks that train the same parameters along an axis that is known;"
             " give a second run to compare it with."
         )
-    values = {rank: read_rank(folders[rank]) for group in groups for rank in group}
+    held = {rank for group in groups for rank in group}
+    held |= {one for *_, lines in places.values() for line in lines.values() for one in line.ranks}
+    values = {rank: read_rank(folders[rank]) for rank in sorted(held & folders.keys())}
     pairs: list[tuple[tuple[int, ...], RankPair]] = []
     for group in groups:
         first = _alike(values[group[0]])
@@ -80,20 +89,31 @@ def compare_replicas(run: Path, tolerance: float = TOLERANCE) -> Replicas:
         sum(int(pair.is_bad.sum()) for _, pair in pairs),
         (min(int(one.min()) for one in found), max(int(one.max()) for one in found)),
         _parted(pairs, tolerance),
+        min(
+            (one for group in groups if (one := first_not_together(group, values)) is not None),
+            key=lambda one: one.step,
+            default=None,
+        ),
+        first_wrong_exchange({rank: one[2] for rank, one in places.items()}, values),
     )
 
 
-_Place = tuple[dict[str, int], tuple[str, ...]]  # coordinates, axes of replicas
+# Coordinates, axes of replicas, and what lines do that communicate.
+_Place = tuple[dict[str, int], tuple[str, ...], dict[str, Exchange]]
 
 
 def _place(folder: Path) -> _Place:
     path = folder / _PLACE
     if not path.is_file():
-        return {}, ()
+        return {}, (), {}
     try:
         content: Any = json.loads(read_text_file(path, "record again with this version"))
         coordinates = {str(name): int(at) for name, at in content["coordinates"].items()}
-        return coordinates, tuple(str(axis) for axis in content["replicas"])
+        lines = {
+            str(name): Exchange(tuple(int(one) for one in line["ranks"]), str(line["operation"]))
+            for name, line in content.get("communication", {}).items()
+        }
+        return coordinates, tuple(str(axis) for axis in content["replicas"]), lines
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise BuildError(f"{path} is damaged ({type(error).__name__}); remove it.") from error
 
@@ -101,7 +121,7 @@ def _place(folder: Path) -> _Place:
 def _groups(places: Mapping[int, _Place]) -> list[tuple[int, ...]]:
     """Ranks that differ in nothing but the place along axes of replicas."""
     found: dict[tuple[Any, ...], list[int]] = {}
-    for rank, (coordinates, axes) in sorted(places.items()):
+    for rank, (coordinates, axes, _) in sorted(places.items()):
         if axes:
             fixed = {name: at for name, at in coordinates.items() if name not in axes}
             found.setdefault((axes, *sorted(fixed.items())), []).append(rank)

@@ -12,7 +12,8 @@ from msprobe_builder.base.publish import written
 from msprobe_builder.facts.fact import plain
 from msprobe_builder.facts.wording import ENGLISH, tell
 from msprobe_checks.monitor.compare import Departure, MonitorComparison
-from msprobe_checks.monitor.explain import replicas_fact, verdict_fact
+from msprobe_checks.monitor.explain import verdict_fact
+from msprobe_checks.monitor.explain_replicas import replicas_fact
 from msprobe_checks.monitor.replicas import Replicas
 
 
@@ -47,6 +48,8 @@ def write_replicas(found: Replicas, output: Path) -> None:
         "steps": found.steps,
         "rows": found.rows,
         "parted": parted,
+        "together": None if found.together is None else asdict(found.together),
+        "exchange": None if found.exchange is None else asdict(found.exchange),
     }
     with written(output) as stream:
         stream.write(json.dumps(content, indent=1, ensure_ascii=False).encode("utf-8"))

@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_leaves
 
 from msprobe_builder.link.signatures import FUNCTIONS, Function
 from msprobe_collector.intercept.redirect import Redirect
+from msprobe_collector.record.plain_values import group_ranks
 from msprobe_collector.unseen import unseen
 
 Taken = Callable[[str, torch.Tensor], None]  # name and tensor
@@ -40,6 +41,7 @@ class Communication:
         self._take, self._fail, self._is_open = take, fail, is_open
         self._redirects: list[Redirect] = []
         self._waiting: list[tuple[list[Any], str, list[torch.Tensor]]] = []
+        self.lines: dict[str, tuple[tuple[int, ...], str]] = {}  # ranks and operation of each place
         self._wait: Any = None
         self._thread = threading.local()
 
@@ -76,8 +78,9 @@ class Communication:
                 return original(*args, **kwargs)
             self._thread.is_inside = True
             try:
-                given, got = _tensors(function, args, kwargs)
+                given, got, bound = _tensors(function, args, kwargs)
                 place = f"{name} {_caller(sys._getframe(2))}"
+                self._note(place, bound)
                 self._measure(f"{place} given", given)
                 result = original(*args, **kwargs)
                 works = [one for one in tree_leaves(result) if isinstance(one, dist.Work)]
@@ -90,6 +93,14 @@ class Communication:
                 self._thread.is_inside = False
 
         return seen
+
+    def _note(self, place: str, bound: dict[str, Any]) -> None:
+        """Which ranks communicate by a line, and how a reduction adds up."""
+        ranks = tuple(group_ranks(bound.get("group")))
+        operation = str(bound.get("op", dist.ReduceOp.SUM)).rpartition(".")[2]
+        found = self.lines.setdefault(place, (ranks, operation))
+        if found != (ranks, operation):
+            self.lines[place] = ((), "")  # it serves several groups
 
     def _waited(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
@@ -116,13 +127,16 @@ class Communication:
 
 def _tensors(
     function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """What a call gives, and what it gets: all arguments where the signature does not tell."""
+) -> tuple[list[torch.Tensor], list[torch.Tensor], dict[str, Any]]:
+    """What a call gives, and what it gets: all arguments where the signature does not tell.
+
+    Then its arguments by name.
+    """
     bound = {**dict(zip(function.parameters, args, strict=False)), **kwargs}
     received = function.received.parameter if function.received is not None else function.result
     sent = function.sent.parameter if function.sent is not None else None
     if function.peer == "dst" and received is None:  # a send leaves what it was given
-        return list(_leaves(bound.get(sent or "tensor"))), []
+        return list(_leaves(bound.get(sent or "tensor"))), [], bound
     filled = None if function.received is None else received
     given = [
         value
@@ -131,7 +145,7 @@ def _tensors(
     ]
     if function.peer == "src" and sent is None:
         given = []
-    return list(_leaves(given)), list(_leaves(bound.get(received or "")))
+    return list(_leaves(given)), list(_leaves(bound.get(received or ""))), bound
 
 
 def _leaves(value: Any) -> Iterator[torch.Tensor]:

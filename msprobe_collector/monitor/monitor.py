@@ -72,6 +72,7 @@ class Monitor:
         self._rules = Rules(config.monitor.alerts)
         self._alerts: Counter[str] = Counter()
         self._writer: Writer | None = None
+        self._lines: dict[str, tuple[tuple[int, ...], str]] = {}  # that place.json tells
         self._sketches = Sketches(is_flat=True) if config.monitor.sketches else None
         self._pid = os.getpid()
         self.first_step = 0
@@ -261,12 +262,15 @@ class Monitor:
             self._alerts[alert.rule] += 1
             if self._alerts[alert.rule] == 1:
                 _log.warning("Monitor: at step %d %s", step, alert.sentence)
+        directory = self._config.dump_path / "monitor" / f"rank{_rank()}"
+        is_new = self._writer is None
         if self._writer is None:
-            directory = self._config.dump_path / "monitor" / f"rank{_rank()}"
             self._writer = Writer(
                 directory, self._settings.formats, step, with_sketches=self._settings.sketches
             )
-            write_place(directory, place_of(self._models))
+        if is_new or self._lines != self._communication.lines:
+            self._lines = dict(self._communication.lines)
+            write_place(directory, place_of(self._models), self._lines)
         self._writer.step(step, rows, alerts)
 
     def _fail(self, error: Exception) -> None:

@@ -62,10 +62,25 @@ class Writer:
             self._alerts.close()
 
 
-def write_place(directory: Path, place: Mapping[str, Any]) -> None:
-    """Where the rank stands among the others, see ``coordinates.py``."""
+def write_place(
+    directory: Path,
+    place: Mapping[str, Any],
+    lines: Mapping[str, tuple[tuple[int, ...], str]],
+) -> None:
+    """Where the rank stands among the others, see ``coordinates.py``.
+
+    And where it communicates: by each of ``lines`` the ranks of the group and the reduction.
+    """
+    content = dict(place)
+    told = {
+        name: {"ranks": ranks, "operation": operation}
+        for name, (ranks, operation) in lines.items()
+        if ranks
+    }
+    if told:
+        content["communication"] = told
     with replaced(directory / "place.json") as stream:
-        stream.write(json.dumps(place).encode())
+        stream.write(json.dumps(content).encode())
 
 
 def _new_text(path: Path, columns: Sequence[str]) -> TextIO:

@@ -25,9 +25,9 @@ static void set_signs(float *signs, unsigned long long bits) {
 PyDoc_STRVAR(plan_doc,
              "plan(rows, columns, row_slice, column_slice, narrow, wide, row_bits, column_bits,\n"
              "     along_narrow, narrow_lines, wide_lines, along_wide, owner)\n--\n\n"
-             "What the sketches of a layout need; four are addresses of signs as float32, in memory\n"
-             "of ``owner``, which the plan holds: of places in narrow lines, 16 of each narrow line,\n"
-             "of wide lines, 16 of each place in wide lines.");
+             "What the sketches of a layout need; four are addresses of signs in memory of ``owner``,\n"
+             "which the plan holds: of places in narrow lines as float32, 16 of each narrow line as\n"
+             "bits, of wide lines as float32, 16 of each place in wide lines as bits.");
 
 static PyObject *make_plan(PyObject *, PyObject *arguments) {
     long long rows, columns, row_slice, column_slice, narrow, wide;
@@ -56,9 +56,9 @@ static PyObject *make_plan(PyObject *, PyObject *arguments) {
     plan->column_slice = column_slice;
     plan->narrow = narrow;
     plan->wide = wide;
-    plan->narrow_lines = (const float *)(uintptr_t)narrow_lines;
+    plan->narrow_lines = (const uint16_t *)(uintptr_t)narrow_lines;
     plan->wide_lines = (const float *)(uintptr_t)wide_lines;
-    plan->along_wide = (const float *)(uintptr_t)along_wide;
+    plan->along_wide = (const uint16_t *)(uintptr_t)along_wide;
     plan->along_narrow = signs;
     set_signs(plan->row, row_bits);
     set_signs(plan->column, column_bits);

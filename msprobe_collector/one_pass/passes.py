@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from msprobe_builder.sketch.definition import (
@@ -67,20 +68,20 @@ def pass_over(plain: torch.Tensor, sketches: bool) -> Passed | None:
 
     None where the compiled module does not know the type, or where there are no numbers.
     """
-    code = _CODES.get(plain.dtype)
-    if code is None or _compiled is None or plain.is_neg():
+    place = _place_of(plain)
+    if place is None:
         return None
-    count = plain.numel()
-    if not count:
-        return None
-    plan = plan_of(plain.shape) if sketches else None
-    if plain.is_contiguous():
-        return _compiled.measure(plain.data_ptr(), code, count, None, None, plan)
-    return _compiled.measure(plain.data_ptr(), code, count, plain.shape, plain.stride(), plan)
+    return _compiled.measure(*place, plan_of(plain.shape) if sketches else None)
 
 
 def fingerprint_of(plain: torch.Tensor) -> int | None:
     """The fingerprint that :func:`pass_over` found; None where it finds nothing."""
+    place = _place_of(plain)
+    return None if place is None else _compiled.fingerprint(*place)
+
+
+def _place_of(plain: torch.Tensor) -> tuple[Any, ...] | None:
+    """Address, type, count, shape and strides of its numbers; None where nobody can read them."""
     code = _CODES.get(plain.dtype)
     if code is None or _compiled is None or plain.is_neg():
         return None
@@ -88,8 +89,8 @@ def fingerprint_of(plain: torch.Tensor) -> int | None:
     if not count:
         return None
     if plain.is_contiguous():
-        return _compiled.fingerprint(plain.data_ptr(), code, count, None, None)
-    return _compiled.fingerprint(plain.data_ptr(), code, count, plain.shape, plain.stride())
+        return plain.data_ptr(), code, count, None, None
+    return plain.data_ptr(), code, count, plain.shape, plain.stride()
 
 
 @lru_cache(maxsize=_KEPT_SHAPES)
@@ -114,6 +115,12 @@ def plan_of(shape: torch.Size) -> Any:
 
 @lru_cache(maxsize=32)
 def _tables(length: int) -> tuple[Any, ...]:
-    """The signs of the flat order for ``length`` positions, those of a position together."""
+    """The signs of the flat order: one of each position as it is, several as bits."""
     signs = flat_signs(length)
-    return tuple(np.ascontiguousarray(one.T, np.float32) for one in signs)
+    return tuple(np.float32(one[0]) if len(one) == 1 else _bits(one) for one in signs)
+
+
+def _bits(signs: npt.NDArray[np.int8]) -> npt.NDArray[np.uint16]:
+    """Bit k of each position is set where row k of ``signs`` is plus."""
+    places = np.uint16(1) << np.arange(len(signs), dtype=np.uint16)
+    return np.asarray((places[:, None] * (signs > 0)).sum(axis=0), np.uint16)

@@ -8,9 +8,9 @@
 
 struct Plan {
     int64_t size, rows, columns, row_slice, column_slice, narrow, wide;
-    const float *narrow_lines;  // 16 of each line
-    const float *wide_lines;    // one of each line
-    const float *along_wide;    // 16 of each place
+    const uint16_t *narrow_lines;  // 16 of each line: a bit that is set stands for plus
+    const float *wide_lines;       // one of each line
+    const uint16_t *along_wide;    // 16 of each place, as bits
     float row[PERIOD], column[PERIOD];
     float *along_narrow;  // with zeros behind
 };
@@ -30,22 +30,33 @@ INLINE void fold(Deep<W> &deep) {
     deep.sums = Floats<W>::zero();
 }
 
+// A number with the signs of 16 bits, of which those of register k are taken. As bits the signs of
+// a tensor fit beside it where the processor is near.
 template <int W>
-INLINE void add_signed(Floats<W> &sums, const float *signs, float by) {
-    EACH(int k = 0; k < Floats<W>::COUNT; k++)
-        sums.v[k] += load<typename Of<W>::F>(signs + k * (W / 4)) * by;
+INLINE typename Of<W>::F with_signs(float number, uint32_t bits, int k) {
+    typedef typename Of<W>::U U;
+    U lanes, own = U{} + bits;
+    EACH(int i = 0; i < W / 4; i++) lanes[i] = 1u << (k * (W / 4) + i);
+    U minus = (U)((own & lanes) == 0) & 0x80000000u;
+    typename Of<W>::F all = typename Of<W>::F{} + number;
+    return (typename Of<W>::F)((U)all ^ minus);
+}
+
+template <int W>
+INLINE void add_signed(Floats<W> &sums, uint32_t signs, float by) {
+    EACH(int k = 0; k < Floats<W>::COUNT; k++) sums.v[k] += with_signs<W>(by, signs, k);
 }
 
 // Four at a time, which do not wait for each other.
 template <int W>
-INLINE void add_ends(Deep<W> &deep, const float *signs, const double *sums, int64_t count) {
+INLINE void add_ends(Deep<W> &deep, const uint16_t *signs, const double *sums, int64_t count) {
     for (int64_t first = 0; first < count; first += FOLDED) {
         Floats<W> own[4] = {Floats<W>::zero(), Floats<W>::zero(), Floats<W>::zero(), Floats<W>::zero()};
         int64_t last = count - first < FOLDED ? count : first + FOLDED, i = first;
         for (; i + 4 <= last; i += 4)
             EACH(int k = 0; k < 4; k++)
-                add_signed(own[k], signs + LANES * (i + k), (float)sums[i + k]);
-        for (; i < last; i++) add_signed(own[0], signs + LANES * i, (float)sums[i]);
+                add_signed(own[k], signs[i + k], (float)sums[i + k]);
+        for (; i < last; i++) add_signed(own[0], signs[i], (float)sums[i]);
         EACH(int k = 0; k < Floats<W>::COUNT; k++)
             deep.sums.v[k] =
                 (own[0].v[k] + own[1].v[k]) + (own[2].v[k] + own[3].v[k]);
@@ -148,7 +159,7 @@ INLINE void add_narrow(Sketcher<W> &s, const float *x, int64_t count) {
         if (place < plan.narrow) break;
         float sum = sum_of<W>(part);
         EACH(int j = 0; j < many; j++) {
-            deep[j] += load<F>(plan.narrow_lines + LANES * line + j * (W / 4)) * sum;
+            deep[j] += with_signs<W>(sum, plan.narrow_lines[line], j);
             part[j] = F{};
         }
         place = 0;
@@ -180,23 +191,45 @@ INLINE void add_scaled(float *sums, const float *x, float by, int64_t count) {
     for (; i < count; i++) sums[i] += by * x[i];
 }
 
+// The same of two lines behind each other, so that sums are read and written once for both.
+template <int W>
+INLINE void add_two_scaled(float *sums, const float *x, float by, float then, int64_t count) {
+    typedef typename Of<W>::F F;
+    const float *next = x + count;
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        EACH(int k = 0; k < Floats<W>::COUNT; k++) {
+            int64_t at = i + k * (W / 4);
+            F own = load<F>(sums + at) + load<F>(x + at) * by;
+            store(sums + at, own + load<F>(next + at) * then);
+        }
+    for (; i < count; i++) sums[i] = (sums[i] + by * x[i]) + then * next[i];
+}
+
 template <int W>
 INLINE void add_wide(Sketcher<W> &s, const float *x, int64_t count) {
     const Plan &plan = *s.plan;
     for (int64_t i = 0; i < count;) {
-        int64_t length = plan.wide - s.wide_place;
+        const float *signs = plan.wide_lines + s.wide_line;
+        float *sums = s.wide_sums + s.wide_place;
+        int64_t length = plan.wide - s.wide_place, lines = 1;
         if (length > count - i) length = count - i;
-        add_scaled<W>(s.wide_sums + s.wide_place, x + i, plan.wide_lines[s.wide_line], length);
-        i += length;
+        if (!s.wide_place && 2 * plan.wide <= count - i && s.wide_adds + 2 <= FOLDED) {
+            lines = 2;
+            add_two_scaled<W>(sums, x + i, signs[0], signs[1], length);
+        } else {
+            add_scaled<W>(sums, x + i, signs[0], length);
+        }
+        i += lines * length;
         s.wide_place += length;
-        if (s.wide_place == plan.wide) {
-            s.wide_place = 0;
-            s.wide_line++;
-            if (++s.wide_adds == FOLDED) {
-                fold(s.wide_sums, s.wide_folded, plan.wide);
-                memset(s.wide_sums, 0, (size_t)plan.wide * sizeof(float));
-                s.wide_adds = 0;
-            }
+        if (s.wide_place < plan.wide) break;
+        s.wide_place = 0;
+        s.wide_line += lines;
+        s.wide_adds += (int)lines;
+        if (s.wide_adds == FOLDED) {
+            fold(s.wide_sums, s.wide_folded, plan.wide);
+            memset(s.wide_sums, 0, (size_t)plan.wide * sizeof(float));
+            s.wide_adds = 0;
         }
     }
 }
@@ -212,12 +245,26 @@ INLINE void down_rows(const float *__restrict sums, const float *signs, int64_t 
     }
 }
 
+// The same of one column, of ``count`` rows in whole periods.
+INLINE double down_places(const float *__restrict sums, const float *__restrict signs,
+                          int64_t count) {
+    double places[PERIOD] = {}, found = 0;
+    for (int64_t first = 0; first < count; first += PERIOD)
+        for (int64_t k = 0; k < PERIOD; k++) places[k] += (double)sums[first + k];
+    for (int64_t k = 0; k < PERIOD; k++) found += signs[k] * places[k];
+    return found;
+}
+
 template <int W>
 INLINE void fold_group(Sketcher<W> &s) {
     const Plan &plan = *s.plan;
     int64_t columns = s.is_row ? 1 : plan.columns;
     double found[PERIOD] = {}, sum = 0;
-    down_rows(s.down, s.is_row ? plan.column : plan.row, s.group / columns, columns, found);
+    const float *signs = s.is_row ? plan.column : plan.row;
+    if (columns == 1)
+        found[0] = down_places(s.down, signs, s.group);
+    else
+        down_rows(s.down, signs, s.group / columns, columns, found);
     for (int64_t j = 0; j < columns; j++) {
         sum += (s.is_row ? 1.0f : plan.column[j]) * found[j];
         s.down_folded[j] += found[j];
@@ -261,6 +308,23 @@ INLINE void fold_across(Sketcher<W> &s) {
     s.adds = 0;
 }
 
+// A row is over: what has grown by enough goes on in double.
+template <int W>
+INLINE void end_rows(Sketcher<W> &s) {
+    const Plan &plan = *s.plan;
+    if (s.down_folded && s.down_adds == FOLDED) {
+        fold(s.down, s.down_folded, plan.columns);
+        memset(s.down, 0, (size_t)plan.columns * sizeof(float));
+        s.down_adds = 0;
+    }
+    bool is_next = s.in_slice == plan.row_slice;
+    if (s.adds >= FOLDED || is_next || s.row == plan.rows) fold_across(s);
+    if (is_next) {
+        s.in_slice = 0;
+        s.slice++;
+    }
+}
+
 INLINE void add_both(float *__restrict across, float *__restrict down, const float *__restrict x,
                      float own, float all, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
@@ -287,10 +351,66 @@ INLINE void add_periods(float *across, float *down, const float *x, float own, f
     EACH(int k = 0; k < many; k++) store(across + k * (W / 4), sums[k]);
 }
 
+// The same of whole rows beside each other, so that sums are read and written once for all.
+template <int W, int ROWS>
+INLINE void add_rows_together(float *across, float *down, const float *x, const float *own,
+                              const float *all, int64_t columns) {
+    typedef typename Of<W>::F F;
+    for (int64_t j = 0; j < columns; j += LANES)
+        EACH(int k = 0; k < Floats<W>::COUNT; k++) {
+            int64_t at = j + k * (W / 4);
+            float *to = across + at % PERIOD;
+            F rows = load<F>(to), sums = load<F>(down + at);
+            EACH(int r = 0; r < ROWS; r++) {
+                F one = load<F>(x + r * columns + at);
+                rows += one * own[r];
+                sums += one * all[r];
+            }
+            store(to, rows);
+            store(down + at, sums);
+        }
+}
+
+// As many whole rows as are to be added up together; 0 where they have to be one by one.
+template <int W>
+INLINE int64_t rows_together(const Sketcher<W> &s, int64_t count) {
+    const Plan &plan = *s.plan;
+    if (s.column || plan.columns % LANES) return 0;
+    int64_t rows = count / plan.columns;
+    int64_t left = plan.row_slice - s.in_slice;
+    if (rows > left) rows = left;
+    left = plan.rows - s.row;
+    if (rows > left) rows = left;
+    if (rows > FOLDED - s.down_adds) rows = FOLDED - s.down_adds;
+    return rows >= 8 ? 8 : rows >= 4 ? 4 : rows >= 2 ? 2 : 0;
+}
+
 template <int W>
 INLINE void add_rows(Sketcher<W> &s, const float *x, int64_t count) {
     const Plan &plan = *s.plan;
     for (int64_t i = 0; i < count;) {
+        int64_t rows = rows_together(s, count - i);
+        if (rows) {
+            float own[8], all[8];
+            for (int64_t r = 0; r < rows; r++) {
+                own[r] = plan.row[(s.in_slice + r) % PERIOD];
+                all[r] = plan.row[(s.row + r) % PERIOD];
+            }
+            const float *from = x + i;
+            if (rows == 8)
+                add_rows_together<W, 8>(s.across, s.down, from, own, all, plan.columns);
+            else if (rows == 4)
+                add_rows_together<W, 4>(s.across, s.down, from, own, all, plan.columns);
+            else
+                add_rows_together<W, 2>(s.across, s.down, from, own, all, plan.columns);
+            s.adds += (int)(rows * (plan.columns / PERIOD + 1));
+            i += rows * plan.columns;
+            s.row += rows;
+            s.in_slice += rows;
+            s.down_adds += (int)rows;
+            end_rows(s);
+            continue;
+        }
         int64_t length = plan.columns - s.column;
         if (length > count - i) length = count - i;
         float own = plan.row[s.in_slice % PERIOD], all = plan.row[s.row % PERIOD];
@@ -306,22 +426,14 @@ INLINE void add_rows(Sketcher<W> &s, const float *x, int64_t count) {
         s.adds += (int)(length / PERIOD) + 1;
         i += length;
         s.column += length;
-        bool is_over = s.column == plan.columns;
-        if (is_over) {
+        if (s.column == plan.columns) {
             s.column = 0;
             s.row++;
             s.in_slice++;
-            if (s.down_folded && ++s.down_adds == FOLDED) {
-                fold(s.down, s.down_folded, plan.columns);
-                memset(s.down, 0, (size_t)plan.columns * sizeof(float));
-                s.down_adds = 0;
-            }
-        }
-        bool is_next = is_over && s.in_slice == plan.row_slice;
-        if (s.adds >= FOLDED || is_next || s.row == plan.rows) fold_across(s);
-        if (is_next) {
-            s.in_slice = 0;
-            s.slice++;
+            s.down_adds++;
+            end_rows(s);
+        } else if (s.adds >= FOLDED) {
+            fold_across(s);
         }
     }
 }
@@ -349,7 +461,7 @@ INLINE void finish(Sketcher<W> &s, float *numbers) {
     if (plan.size <= FLAT) {
         memcpy(numbers, s.kept, sizeof s.kept);
     } else {
-        if (s.place) add_signed(s.deep.sums, plan.narrow_lines + LANES * s.line, sum_of<W>(s.part.v));
+        if (s.place) add_signed(s.deep.sums, plan.narrow_lines[s.line], sum_of<W>(s.part.v));
         fold(s.deep);
         fold(s.wide_sums, s.wide_folded, plan.wide);
         Deep<W> deep;

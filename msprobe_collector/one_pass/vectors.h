@@ -18,7 +18,7 @@
 #define ROUNDED(product)
 #endif
 
-const int64_t BLOCK = 2048;  // numbers that are read together while they are near the processor
+const int64_t BLOCK = 4096;  // numbers that are read together while they are near the processor
 const int64_t PERIOD = 64;   // of the signs of rows and columns
 const int LANES = 16;
 const int SLICES = 16;

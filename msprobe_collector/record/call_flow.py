@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -38,8 +39,10 @@ _FUSED = {
 }
 # Communication that writes nothing here; any other writes its first argument, gather its second.
 _SENDS = one_of("send")
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _UNWRITTEN = int(Mark.UNINITIALISED | Mark.FROM_UNINITIALISED)
 _IN_PLACE = int(Mark.IN_PLACE)
+_RECORD, _INPUT = int(Maker.RECORD), int(Place.INPUT)
 _UNINITIALISED, _FROM_UNINITIALISED = int(Mark.UNINITIALISED), int(Mark.FROM_UNINITIALISED)
 
 
@@ -84,24 +87,25 @@ class TorchFlow:
         memories = self._memories
         with self._lock:
             looked = [memories.look(tensor) for tensor in inputs]
-        flow.rows = [(0, position, one[0]) for position, one in enumerate(looked)]
+        flow.rows = [(_INPUT, position, one[0]) for position, one in enumerate(looked)]
         if call.path:
             return flow
         flow.stem = call.forward_name.rsplit(".", 2)[0]
-        name = flow.stem.rpartition(".")[2]
         if not inputs:
             return flow
         flow.tensors = inputs
         flow.looked = looked
-        if communicates:
-            flow.has_written = _written_by(name, args, kwargs)
-        elif name == "__setitem__":
-            flow.region = _region(args)
-        elif name in _UNCOUNTED:
-            flow.has_written = _uncounted(name, inputs, args, kwargs)
-        elif name in _FUSED:
-            places = _FUSED[name] if kwargs.get("grad_scale") is None else (*_FUSED[name], 1)
-            flow.has_written = _tensors_at(places, args)
+        if communicates or _writes_unseen(flow.stem):
+            name = flow.stem.rpartition(".")[2]
+            if communicates:
+                flow.has_written = _written_by(name, args, kwargs)
+            elif name == "__setitem__":
+                flow.region = _region(args)
+            elif name in _UNCOUNTED:
+                flow.has_written = _uncounted(name, inputs, args, kwargs)
+            else:
+                places = _FUSED[name] if kwargs.get("grad_scale") is None else (*_FUSED[name], 1)
+                flow.has_written = _tensors_at(places, args)
         for one in looked:
             if one[0].marks & _UNWRITTEN and not _reads_nothing(flow.stem):
                 flow.is_computed = _computes(flow, inputs, kwargs)
@@ -121,8 +125,7 @@ class TorchFlow:
                 if call.path:
                     found = memories.put_out_by_module(tensor, name, position)
                 else:
-                    given = flow.tensors
-                    found = memories.put_out(tensor, name, position, marks, given, written)
+                    found = memories.put_out(tensor, name, position, marks, flow.tensors, written)
                 if found is not None:
                     flow.rows.append((1, position, found))
         flow.tensors = ()
@@ -133,13 +136,18 @@ class TorchFlow:
         """The storages of what the call was given and wrote to."""
         memories = self._memories
         written: set[int] = set()
+        has_written = flow.has_written
         for position, tensor in enumerate(flow.tensors):
-            _, place, before = flow.looked[position]
-            if counter_of(tensor) == before and position not in flow.has_written:
+            before = flow.looked[position][2]
+            if before >= 0 and type(tensor) in _PLAIN:
+                counter = tensor._version
+            else:
+                counter = counter_of(tensor)
+            if counter == before and position not in has_written:
                 continue
-            written.add(place[0])
+            written.add(flow.looked[position][1][0])
             if not any(tensor is output for output in outputs):
-                origin = Origin(Maker.RECORD, name, Place.INPUT, position, marks | _IN_PLACE)
+                origin = Origin(_RECORD, name, _INPUT, position, marks | _IN_PLACE)
                 memories.written(tensor, origin, flow.region if position == 0 else None)
         return written
 
@@ -189,6 +197,13 @@ class TorchFlow:
             self._memories.forget()
             self.gradients.forget()
             self.end_window()
+
+
+@cache
+def _writes_unseen(stem: str) -> bool:
+    """Whether a call writes what its counters do not tell, or not to all of it."""
+    name = stem.rpartition(".")[2]
+    return name == "__setitem__" or name in _UNCOUNTED or name in _FUSED
 
 
 def _reads_nothing(stem: str) -> bool:

@@ -6,6 +6,7 @@ after those that they send gradients to, so a row waits until all of its makers 
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,6 @@ from msprobe_builder.dump.flow_layout import (
     MAKER_STRUCT,
     NAME,
     NONE,
-    ROW_STRUCT,
     Maker,
     Mark,
 )
@@ -33,7 +33,8 @@ class Numbered(NamedTuple):
 
 
 _RECORD, _SUM = int(Maker.RECORD), int(Mark.SUM)
-_pack = ROW_STRUCT.pack
+# Section, kind, maker's section and marks of a row, each of 8 bits, are one number of 32 bits.
+_KIND, _MAKER_SECTION, _MARKS = 8, 16, 24
 _NOBODY = Numbered(Maker.UNRECORDED, NONE, 0, 0)
 
 
@@ -79,7 +80,7 @@ class FlowRows:
             packing = _Packing(self._numbers, self._names, self._makers, is_last)
             left: list[tuple[int, Sequence[Row]]] = []
             for number, rows_of_it in waiting:
-                missing = [row for row in rows_of_it if not packing.add(number, row)]
+                missing = packing.add(number, rows_of_it)
                 if missing:
                     left.append((number, missing))
             names, makers, rows = packing.taken()
@@ -87,8 +88,7 @@ class FlowRows:
             first = len(self._numbers)
             behind = _Packing(self._numbers, packing.names, packing.makers, True)
             for number, latest in enumerate(self._latest.values(), first):
-                for row in latest:
-                    behind.add(number, row)
+                behind.add(number, latest)
             names, makers, rows = behind.taken()
             self._file.append(lasting, Entries(names, list(self._latest), makers, rows))
             self._added, self._waiting = [], left
@@ -121,31 +121,32 @@ class _Packing:
         self.makers = makers
         self._is_last = is_last
         self._new_names: list[str] = []
-        self._rows: list[bytes] = []
+        self._rows: list[int] = []  # seven of each row
         self._further: list[bytes] = []
 
     def taken(self) -> tuple[list[str], bytes, bytes]:
-        return self._new_names, b"".join(self._further), b"".join(self._rows)
+        return self._new_names, b"".join(self._further), _packed(self._rows)
 
-    def add(self, record: int, row: Row) -> bool:
-        """Pack a row; False if a maker of it is yet to come."""
-        section, position, found = row
-        first, marks, others = found
-        if not others:  # as nearly all are
-            if isinstance(first, Share):
-                sender, place = first
-                is_known = sender.is_over and sender.ordinals is None
-                name, own = sender.name, sender.section
-            else:
-                kind, name, own, place, _ = first
-                is_known = kind == _RECORD
-            number = self._numbers.get(name) if is_known else None
+    def add(self, record: int, rows: Sequence[Row]) -> list[Row]:
+        """Pack the rows of a record but those of which a maker is yet to come."""
+        left: list[Row] = []
+        packed, numbers = self._rows, self._numbers
+        for row in rows:
+            section, position, (first, marks, others) = row
+            number = None
+            if not others:  # as nearly all are
+                if isinstance(first, Share):
+                    sender, place = first
+                    if sender.is_over and sender.ordinals is None:
+                        number, own = numbers.get(sender.name), sender.section
+                elif first[0] == _RECORD:
+                    number, own, place = numbers.get(first[1]), first[2], first[3]
             if number is not None:
-                self._rows.append(
-                    _pack(record, position, number, place, NONE, 0, section, _RECORD, own, marks)
-                )
-                return True
-        return self._add_other(record, row)
+                last = section | _RECORD << _KIND | own << _MAKER_SECTION | marks << _MARKS
+                packed += (record, position, number, place, NONE, 0, last)
+            elif not self._add_other(record, row):
+                left.append(row)
+        return left
 
     def _add_other(self, record: int, row: Row) -> bool:
         section, position, found = row
@@ -170,9 +171,8 @@ class _Packing:
             self._further.append(MAKER_STRUCT.pack(one.maker, one.position, one.kind, one.section))
         self.makers += len(further)
         kind, maker, maker_section, maker_position = first
-        last = section, kind, maker_section, marks
-        packed = _pack(record, position, maker, maker_position, more, len(further), *last)
-        self._rows.append(packed)
+        last = section | kind << _KIND | maker_section << _MAKER_SECTION | marks << _MARKS
+        self._rows += (record, position, maker, maker_position, more, len(further), last)
         return True
 
     def _numbered(self, source: Source) -> Numbered | None:
@@ -214,6 +214,11 @@ class _Packing:
             number = self.names[name] = len(self.names)
             self._new_names.append(name)
         return number
+
+
+def _packed(numbers: Sequence[int]) -> bytes:
+    """Little-endian, of 32 bits each."""
+    return struct.pack(f"<{len(numbers)}I", *numbers)
 
 
 _NOTHING = Numbered(Maker.UNKNOWN, NONE, 0, 1)  # no gradient came from there

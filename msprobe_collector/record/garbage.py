@@ -5,17 +5,19 @@ from __future__ import annotations
 import gc
 
 _RARER = 10
+_RARER_WITH_FLOW = 16
 
 
 class RareGarbage:
     """Has Python look for garbage about as often as without recording.
 
-    Of each call some twenty objects are kept until the step is over, and Python looks for garbage
-    whenever so many were made: ten times as often as else, and now and then through all objects of
-    the program.
+    Of each call some twenty objects are kept until the step is over, with the flow of data more
+    than thirty, and Python looks for garbage whenever so many were made: ten times as often as
+    else, and now and then through all objects of the program.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, with_flow: bool = False) -> None:
+        self._rarer = _RARER_WITH_FLOW if with_flow else _RARER
         self._before: tuple[int, int, int] | None = None
 
     def begin(self) -> None:
@@ -23,10 +25,10 @@ class RareGarbage:
         before = gc.get_threshold()
         if self._before is None and before[0] and gc.isenabled():
             self._before = before
-            gc.set_threshold(before[0] * _RARER, *before[1:])
+            gc.set_threshold(before[0] * self._rarer, *before[1:])
 
     def end(self) -> None:
         """As before, unless the program has decided otherwise since."""
         before, self._before = self._before, None
-        if before is not None and gc.get_threshold() == (before[0] * _RARER, *before[1:]):
+        if before is not None and gc.get_threshold() == (before[0] * self._rarer, *before[1:]):
             gc.set_threshold(*before)

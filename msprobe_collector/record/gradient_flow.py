@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -23,7 +23,10 @@ from msprobe_collector.record.origins import OUTSIDE, Found, Origin, Row, Sender
 
 _KEY = "msprobe_collector"
 _AccumulateGrad: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
-_RECEIVED = (("input", Place.INPUT), ("output_gradients", Place.OUTPUT_GRADIENTS))
+_RECEIVED = (("input", int(Place.INPUT)), ("output_gradients", int(Place.OUTPUT_GRADIENTS)))
+_INPUT, _OUTPUT = int(Place.INPUT), int(Place.OUTPUT)
+_INPUT_GRADIENTS = int(Place.INPUT_GRADIENTS)
+_SUM, _INCOMPLETE = int(Mark.SUM), int(Mark.INCOMPLETE)
 _NO_SOURCES: dict[int, list[Source]] = {}
 _UNKNOWN = Found(Origin(Maker.UNKNOWN), Mark.INCOMPLETE)
 
@@ -44,6 +47,13 @@ class NodeFlow:
         return _sum_of(self.arriving.get(output), output in self.hooked)
 
 
+_NONE_INSIDE: dict[int, list[Share]] = {}
+
+
+_Gathers: TypeAlias = "NodeFlow | list[Source] | None"
+_NO_SHARES: dict[int, Share] = {}
+
+
 class CallGradients:
     """Where the gradients of a call come from and go to."""
 
@@ -53,7 +63,7 @@ class CallGradients:
         self.sender = sender
         self.received: dict[int, tuple[NodeFlow, int]] = {}  # by position of the output
         self.last: NodeFlow | None = None  # the node of the first output
-        self.inner: dict[int, list[Share]] = {}  # by input, what calls inside a module send
+        self.inner = _NONE_INSIDE  # by input, what calls inside a module send
 
 
 class GradientFlow:
@@ -68,33 +78,23 @@ class GradientFlow:
     def watch(self, graph: Graph, backward: Backward) -> None:
         """A recorded call added the nodes of ``graph``."""
         call = backward.call
-        found = CallGradients(Sender(call.backward_name))
+        sender = Sender(call.backward_name)
+        found = backward.flow = CallGradients(sender)
+        received = found.received
         for node, outputs in graph.outputs.items():
             flow = _flow_of(node)
             for number, position in outputs:
-                found.received[position] = flow, number
+                received[position] = flow, number
             if node is graph.last:
                 found.last = flow
-        sender, is_module = found.sender, bool(call.path)
-        edges: dict[int, list[tuple[NodeFlow, int]]] = {}
+        if call.path:
+            found.inner = _sent_from_inside(graph, sender)
+            return
         for node, shares in graph.shares.items():
-            flow = _flow_of(node)
-            known = flow.shares
+            known = _flow_of(node).shares
             for index, positions in shares:
-                first = known.get(index)
-                if first is None:
-                    first = known[index] = Share(sender, positions[0])
-                if is_module:
-                    for position in positions:
-                        found.inner.setdefault(position, []).append(first)
-                        edges.setdefault(position, []).append((flow, index))
-        for position, sources in found.inner.items():
-            if any(one.sender is found.sender for one in sources):
-                # Not all that sends from inside is recorded: only the sum is, that of the module.
-                sources[:] = [Share(found.sender, position)]
-                for flow, index in edges[position]:
-                    flow.shares[index] = sources[0]
-        backward.flow = found
+                if index not in known:
+                    known[index] = Share(sender, positions[0])
 
     def hook(self, tensor: torch.Tensor) -> None:
         """A hook may replace the gradient of a tensor from now on."""
@@ -110,52 +110,56 @@ class GradientFlow:
             self._passes += 1
             if torch._C._current_graph_task_id() == -1:
                 self._leaves = {}
-            seen: set[Any] = set()
-            waiting = []
+            # What arrives at each node is gathered in its list, of others in their flow.
+            seen: dict[Any, _Gathers] = {}
+            waiting: list[tuple[Any, NodeFlow | None]] = []
             for tensor in roots:
-                node = tensor.grad_fn
-                if node is None:
-                    continue
-                self._arrive(node, tensor.output_nr, OUTSIDE)
-                if node not in seen:
-                    seen.add(node)
-                    waiting.append(node)
+                if tensor.grad_fn is not None:
+                    self._arrive(tensor.grad_fn, tensor.output_nr, OUTSIDE, seen, waiting)
             while waiting:
-                node = waiting.pop()
-                edges = node.next_functions
-                if not edges:
-                    continue
-                metadata: Any = node.metadata
-                flow = metadata.get(_KEY)
-                shares = flow.shares if flow is not None else {}
-                for index, (source, number) in enumerate(edges):
-                    if source is None:
-                        continue
-                    sent = shares.get(index)
-                    if sent is None:
-                        sent = Origin(Maker.UNRECORDED, node.name())
-                    self._arrive(source, number, sent)
-                    if source not in seen:
-                        seen.add(source)
-                        waiting.append(source)
+                node, flow = waiting.pop()
+                shares = _NO_SHARES if flow is None else flow.shares
+                for index, (source, number) in enumerate(node.next_functions):
+                    if source is not None:
+                        share = shares.get(index)
+                        sent = Origin(Maker.UNRECORDED, node.name()) if share is None else share
+                        self._arrive(source, number, sent, seen, waiting)
 
-    def _arrive(self, node: Any, output: int, source: Source) -> None:
-        number = self._passes
-        if type(node) is _AccumulateGrad:
-            key = id(node.variable)
-            known = self._leaves.get(key)
-            if known is None or known[0] != number:
-                # Two passes, one in the other, may both bring gradients to it.
-                first = [] if known is None else [*known[1], Origin(Maker.UNKNOWN)]
-                known = self._leaves[key] = number, first
-            known[1].append(source)
-            return
-        flow = node.metadata.get(_KEY)
-        if flow is None:
-            return
-        if flow.pass_number != number:
-            flow.pass_number, flow.arriving = number, {}
-        flow.arriving.setdefault(output, []).append(source)
+    def _arrive(
+        self,
+        node: Any,
+        output: int,
+        source: Source,
+        seen: dict[Any, _Gathers],
+        waiting: list[tuple[Any, NodeFlow | None]],
+    ) -> None:
+        if node in seen:
+            gathers = seen[node]
+        elif type(node) is _AccumulateGrad:
+            gathers = seen[node] = self._at_leaf(node)
+        else:
+            flow = node.metadata.get(_KEY)
+            if flow is not None and flow.pass_number != self._passes:
+                flow.pass_number, flow.arriving = self._passes, {}
+            gathers = seen[node] = flow
+            waiting.append((node, flow))
+        if isinstance(gathers, list):
+            gathers.append(source)
+        elif gathers is not None:
+            arriving = gathers.arriving
+            if output in arriving:
+                arriving[output].append(source)
+            else:
+                arriving[output] = [source]
+
+    def _at_leaf(self, node: Any) -> list[Source]:
+        key = id(node.variable)
+        known = self._leaves.get(key)
+        if known is None or known[0] != self._passes:
+            # Two passes, one in the other, may both bring gradients to it.
+            first = [] if known is None else [*known[1], Origin(Maker.UNKNOWN)]
+            known = self._leaves[key] = self._passes, first
+        return known[1]
 
     def of_parameter(self, parameter: Any) -> Found:
         """The makers of the gradient that a hook of a parameter is told of."""
@@ -171,23 +175,26 @@ class GradientFlow:
         sender = flow.sender
         sent = "input_gradients" if "input_gradients" in record else "output"
         if sent in record:
-            sender.section = Place.INPUT_GRADIENTS if sent == "input_gradients" else Place.OUTPUT
+            sender.section = _INPUT_GRADIENTS if sent == "input_gradients" else _OUTPUT
             if None in backward.sent:
                 present = [n for n, item in enumerate(backward.sent) if item is not None]
                 sender.ordinals = {position: n for n, position in enumerate(present)}
             sender.is_over = True
         is_module = bool(backward.call.path)
-        at_arguments = is_module or backward.by_argument
         rows: list[Row] = []
         for key, section in _RECEIVED:
+            received = record.get(key)
+            if not received:
+                continue
+            at_arguments = is_module or backward.by_argument or section != _INPUT
             position = 0
-            for place, item in enumerate(record.get(key) or ()):
+            for place, item in enumerate(received):
                 if item is None:
                     continue
-                if key == "input" and not at_arguments:
-                    found = _UNKNOWN if flow.last is None else flow.last.found(place)
-                else:
+                if at_arguments:
                     found = received_by(flow, place)
+                else:
+                    found = _UNKNOWN if flow.last is None else flow.last.found(place)
                 rows.append((section, position, found))
                 position += 1
         if is_module:
@@ -195,12 +202,34 @@ class GradientFlow:
             for position, place in enumerate(present):
                 inner = sent_inside(flow, place)
                 if inner is not None:
-                    rows.append((Place.OUTPUT, position, inner))
+                    rows.append((_OUTPUT, position, inner))
         return rows
 
     def forget(self) -> None:
         self._leaves = {}
         self._hooked_leaves = set()
+
+
+def _sent_from_inside(graph: Graph, sender: Sender) -> dict[int, list[Share]]:
+    """By input of a module, what calls inside send, and where none is recorded the module."""
+    inner: dict[int, list[Share]] = {}
+    edges: dict[int, list[tuple[NodeFlow, int]]] = {}
+    for node, shares in graph.shares.items():
+        flow = _flow_of(node)
+        for index, positions in shares:
+            first = flow.shares.get(index)
+            if first is None:
+                first = flow.shares[index] = Share(sender, positions[0])
+            for position in positions:
+                inner.setdefault(position, []).append(first)
+                edges.setdefault(position, []).append((flow, index))
+    for position, sources in inner.items():
+        if any(one.sender is sender for one in sources):
+            # Not all that sends from inside is recorded: only the sum is, that of the module.
+            sources[:] = [Share(sender, position)]
+            for flow, index in edges[position]:
+                flow.shares[index] = sources[0]
+    return inner
 
 
 def received_by(flow: CallGradients, position: int) -> Found:
@@ -224,11 +253,11 @@ def _sum_of(sources: Sequence[Source] | None, is_hooked: bool) -> Found:
         return _UNKNOWN
     if len(sources) == 1 and not is_hooked:
         return Found(sources[0])
-    marks = Mark.SUM if len(sources) > 1 else 0
+    marks = _SUM if len(sources) > 1 else 0
     if is_hooked or any(isinstance(one, Origin) and not one.kind for one in sources):
-        marks |= Mark.INCOMPLETE
+        marks |= _INCOMPLETE
     first, *others = dict.fromkeys(sources)
-    return Found(first, int(marks), tuple(others))
+    return Found(first, marks, tuple(others))
 
 
 def _flow_of(node: Any) -> NodeFlow:

@@ -4,6 +4,9 @@ A storage is known by the address of its record in torch, which a weak reference
 given to another; its bytes are freed as ever. Within it each tensor that a call put out is known
 by its layout until something overlapping is written. The version counter tells of writes that no
 recorded call made; those that it does not count are not seen.
+
+Most tensors are given to a call as the very objects that another put out or was given, so what was
+found of one is kept with a weak reference to it, while its memory is as it was.
 """
 
 # mypy: disable-error-code="no-untyped-call, no-any-return"
@@ -34,6 +37,8 @@ _REMEMBERED = 8192  # storages, before those that are gone are let go of
 _MOST_WRITES = 256  # to parts of one memory
 Where: TypeAlias = "tuple[int, Layout]"  # the storage of a tensor, and where in it
 Looked: TypeAlias = "tuple[Found, Where, int]"  # makers, where it lies, its counter of writes
+# The tensor behind a wrapper, its memory, its counter of writes, and where it lies.
+_Part: TypeAlias = "tuple[torch.Tensor, torch.UntypedStorage, int, Layout]"
 _NOWHERE: Where = (0, (0, (), (), 0))
 # Plain numbers, as flags take long to combine.
 _VIEW, _IN_PLACE, _SAME = int(Mark.VIEW), int(Mark.IN_PLACE), int(Mark.SAME)
@@ -45,13 +50,16 @@ _RECORD, _OUTPUT = int(Maker.RECORD), int(Place.OUTPUT)
 class Memory:
     """One storage: the tensors in it, and who wrote which part of it, the latest last."""
 
-    __slots__ = ("others", "tensors", "unwritten", "version", "writes")
+    __slots__ = ("changes", "others", "tensors", "unwritten", "version", "writes")
 
-    def __init__(self, version: int) -> None:
+    def __init__(self, version: int, origin: Origin | None = None) -> None:
+        """``origin`` wrote all of it."""
         self.version = version
+        self.changes = 0  # how often it was written to
         self.others: tuple[int, ...] = ()  # counters of aliases such as those by ``data``
         self.tensors: dict[Layout, Found] = {}
-        self.writes: list[tuple[Layout | None, Origin]] = []  # None: all of it
+        # The places are None where it is all of the memory.
+        self.writes: list[tuple[Layout | None, Origin]] = [] if origin is None else [(None, origin)]
         self.unwritten = 0  # bytes that nobody has written, of what was given out empty
 
     def is_at(self, version: int) -> bool:
@@ -96,6 +104,7 @@ class Memory:
         What one record put out before stays that: its results may lie in each other.
         """
         self.version = version
+        self.changes += 1
         own = {place: one for place, one in self.tensors.items() if _is_result_of(one, origin)}
         if layout is None or (is_dense(layout) and bytes_of(layout) >= size):
             self.writes, self.tensors, self.unwritten = [(layout, origin)], own, 0
@@ -121,12 +130,16 @@ def _is_result_of(found: Found, origin: Origin) -> bool:
     return isinstance(first, Origin) and first[:3] == origin[:3] == (_RECORD, origin.name, _OUTPUT)
 
 
-class _View(NamedTuple):
-    """A tensor that a call put out in memory that was there before."""
+class _Seen(NamedTuple):
+    """A tensor of which it was found who made it."""
 
     tensor: Any  # a weak reference
     version: int
-    found: Found
+    address: int
+    memory: Memory
+    changes: int  # of the memory
+    looked: Looked
+    under: Found | None  # of a view: who made what others see at its places
 
 
 class Memories:
@@ -135,13 +148,13 @@ class Memories:
     def __init__(self) -> None:
         self._known: dict[int, Memory] = {}
         self._limit = _REMEMBERED
-        self._views: dict[int, _View] = {}  # by identity of the tensor
+        self._seen: dict[int, _Seen] = {}  # by identity of the tensor
 
     def forget(self) -> None:
         known, self._known = self._known, {}
         for key in known:
             _Storage._free_weak_ref(key)
-        self._views.clear()
+        self._seen.clear()
 
     def given(self, tensor: torch.Tensor) -> Found:
         """Who made a tensor that somebody has now."""
@@ -149,27 +162,54 @@ class Memories:
 
     def look(self, tensor: torch.Tensor) -> Looked:
         """Who made a tensor, where it lies, and its counter of writes."""
-        plain = _plain(tensor)
-        storage = None if plain is None else _storage_of(plain)
-        if plain is None or storage is None:
+        seen = self._seen.get(id(tensor))
+        if seen is not None:
+            if seen[0]() is not tensor or seen[1] != tensor._version:
+                seen = None
+            elif seen[4] == seen[3].changes and _lies(tensor, seen[2], seen[5][1][1]):
+                return seen[5]
+        part = _part_of(tensor)
+        if part is None:
             return UNKNOWN, _NOWHERE, counter_of(tensor)
+        plain, storage, version, layout = part
         key = storage._cdata
         memory = self._known.get(key)
-        version = version_of(plain)
-        layout = layout_of(plain)
-        counter = version if plain is tensor else counter_of(tensor)
+        under = None
         if memory is None:
-            memory = self._learn(storage, version)
-            memory.writes = [(None, _first_seen(tensor))]
-            found = memory.tensors[layout] = Found(memory.writes[0][1])
-            return found, (key, layout), counter
-        if not memory.is_at(version):
-            memory.write(None, _unseen_write(tensor), version, 0)
-            memory.others = ()
-        view = self._views.get(id(tensor))
-        if view is not None and view.version == version and view.tensor() is tensor:
-            return view.found, (key, layout), counter
-        return memory.find(layout), (key, layout), counter
+            origin = _first_seen(tensor)
+            memory = self._learn(storage, version, origin)
+            found = memory.tensors[layout] = Found(origin)
+        else:
+            if not memory.is_at(version):
+                memory.write(None, _unseen_write(tensor), version, 0)
+                memory.others = ()
+            found = memory.find(layout)
+            if seen is not None and seen.memory is memory and seen.under is found:
+                under, found = found, seen.looked[0]
+        counter = version if plain is tensor else counter_of(tensor)
+        looked = found, (key, layout), counter
+        self._keep(tensor, plain, memory, looked, under)
+        return looked
+
+    def _keep(
+        self,
+        tensor: torch.Tensor,
+        plain: torch.Tensor,
+        memory: Memory,
+        looked: Looked,
+        under: Found | None = None,
+    ) -> None:
+        """Know a tensor again by itself; ``looked`` is what was found of it."""
+        if plain is tensor:
+            version, address, changes = looked[2], tensor.data_ptr(), memory.changes
+        elif under is not None:  # what a wrapper stands for is looked at each time
+            version, address, changes = version_of(tensor), 0, -1
+        else:
+            return
+        if version >= 0:  # in inference mode nothing tells of writes
+            reference = weakref.ref(tensor)
+            known = _Seen(reference, version, address, memory, changes, looked, under)
+            self._seen[id(tensor)] = known
 
     def is_new(self, tensor: torch.Tensor) -> bool:
         """Whether nothing is known of its memory."""
@@ -179,24 +219,22 @@ class Memories:
 
     def put_out_by_module(self, tensor: torch.Tensor, name: str, position: int) -> Found | None:
         """A module put out a tensor: mostly that of a call inside, which made it."""
-        plain = _plain(tensor)
+        plain = tensor if type(tensor) in _PLAIN else _plain(tensor)
         storage = None if plain is None else _storage_of(plain)
         if plain is None or storage is None:
             return UNKNOWN
         memory = self._known.get(storage._cdata)
         if memory is not None and memory.is_at(version_of(plain)):
-            return self.given(tensor)
+            return self.look(tensor)[0]
         return self.put_out(tensor, name, position, 0, (), ())
 
     def named(self, tensor: torch.Tensor, kind: int, name: str) -> None:
         """What is known by a name, unless a record wrote it as it is now."""
-        plain = _plain(tensor)
-        storage = None if plain is None else _storage_of(plain)
-        if plain is None or storage is None:
+        part = _part_of(tensor)
+        if part is None:
             return
+        _, storage, version, layout = part
         memory = self._known.get(storage._cdata)
-        version = version_of(plain)
-        layout = layout_of(plain)
         if memory is None:
             memory = self._learn(storage, version)
         elif memory.is_at(version) and layout in memory.tensors:
@@ -207,16 +245,14 @@ class Memories:
 
     def written(self, tensor: torch.Tensor, origin: Origin, region: Layout | None = None) -> None:
         """A call wrote to a tensor that it was given, or to the region of it alone."""
-        plain = _plain(tensor)
-        storage = None if plain is None else _storage_of(plain)
-        if plain is None or storage is None:
+        part = _part_of(tensor)
+        if part is None:
             return
+        _, storage, version, layout = part
         memory = self._known.get(storage._cdata)
-        version = version_of(plain)
         if memory is None:
-            memory = self._learn(storage, version)
-            memory.writes = [(None, _first_seen(tensor))]
-        memory.write(region or layout_of(plain), origin, version, storage.nbytes())
+            memory = self._learn(storage, version, _first_seen(tensor))
+        memory.write(region or layout, origin, version, storage.nbytes())
 
     def put_out(
         self,
@@ -232,57 +268,80 @@ class Memories:
         ``given`` are the tensors that it was given, ``written`` are the storages of what it was
         given and wrote to, ``marks`` those of its result.
         """
-        plain = _plain(tensor)
-        storage = None if plain is None else _storage_of(plain)
-        if plain is None or storage is None:
+        part = _part_of(tensor)
+        if part is None:
             return UNKNOWN
+        plain, storage, version, layout = part
         key = storage._cdata
         memory = self._known.get(key)
-        version, layout = version_of(plain), layout_of(plain)
         if memory is None:
-            memory = self._learn(storage, version)
-            origin = Origin(_RECORD, name, position=position, marks=marks)
-            memory.writes = [(None, origin)]
+            origin = Origin(_RECORD, name, _OUTPUT, position, marks)
+            memory = self._learn(storage, version, origin)
             if marks & _UNINITIALISED:
                 memory.unwritten = storage.nbytes()
-            memory.tensors[layout] = Found(origin, marks)
-            return Found(origin, marks) if marks else None
+            found = memory.tensors[layout] = Found(origin, marks)
+            self._keep(tensor, plain, memory, (found, (key, layout), version))
+            return found if marks else None
         if key in written or not memory.is_at(version):
             known = memory.tensors.get(layout)
-            if known is not None and known.first == (_RECORD, name, 1, position, marks):
+            if known is not None and known.first == (_RECORD, name, _OUTPUT, position, marks):
                 return known  # the same tensor once more
-            origin = Origin(_RECORD, name, position=position, marks=marks | _IN_PLACE)
+            origin = Origin(_RECORD, name, _OUTPUT, position, marks | _IN_PLACE)
             memory.write(layout, origin, version, storage.nbytes())
             return Found(origin, origin.marks)
         if any(tensor is one for one in given):
             found = self.given(tensor)
             return found._replace(marks=found.marks | _SAME)
-        is_first = layout not in memory.tensors
-        kept = memory.find(layout).marks & _UNWRITTEN
-        origin = Origin(_RECORD, name, position=position, marks=kept)
+        under = memory.tensors.get(layout)
+        kept = (under or memory.find(layout)).marks & _UNWRITTEN
+        origin = Origin(_RECORD, name, _OUTPUT, position, kept)
         found = Found(origin, kept)
-        if is_first:
-            memory.tensors[layout] = found
+        if under is None:
+            under = memory.tensors[layout] = found
         # What lies at the same places is told apart by the tensor itself.
-        self._views[id(tensor)] = _View(weakref.ref(tensor), version, found)
+        self._keep(tensor, plain, memory, (found, (key, layout), version), under)
         return Found(origin, kept | _VIEW)
 
-    def _learn(self, storage: torch.UntypedStorage, version: int) -> Memory:
+    def _learn(
+        self, storage: torch.UntypedStorage, version: int, origin: Origin | None = None
+    ) -> Memory:
+        """A memory that nothing was known of, and who wrote all of it."""
         if len(self._known) >= self._limit:
             gone = [key for key in self._known if _Storage._expired(key)]
             for key in gone:
                 del self._known[key]
                 _Storage._free_weak_ref(key)
+            self._seen = {key: one for key, one in self._seen.items() if one[0]() is not None}
             self._limit = max(_REMEMBERED, 2 * len(self._known))
         # It is the address of the storage's record, which it keeps from being given to another.
         address: int = _Storage._weak_ref(storage)
-        memory = self._known[address] = Memory(version)
+        memory = self._known[address] = Memory(version, origin)
         return memory
+
+
+def _part_of(tensor: torch.Tensor) -> _Part | None:
+    """What a tensor is of a memory, where it has one."""
+    plain = tensor if type(tensor) in _PLAIN else _plain(tensor)
+    storage = None if plain is None else _storage_of(plain)
+    if plain is None or storage is None:
+        return None
+    try:
+        version = plain._version
+    except RuntimeError:
+        version = -1
+    offset: Any = plain.storage_offset()
+    return plain, storage, version, (offset, plain.shape, plain.stride(), plain.itemsize)
 
 
 def layout_of(tensor: torch.Tensor) -> Layout:
     offset: Any = tensor.storage_offset()
     return offset, tensor.shape, tensor.stride(), tensor.itemsize
+
+
+def _lies(tensor: torch.Tensor, address: int, layout: Layout) -> bool:
+    """Whether a tensor still lies there: its memory may have been exchanged (``data``)."""
+    _, shape, strides, _ = layout
+    return tensor.data_ptr() == address and tensor.shape == shape and tensor.stride() == strides
 
 
 def counter_of(tensor: torch.Tensor) -> int:

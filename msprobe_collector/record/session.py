@@ -34,7 +34,7 @@ class Session:
         self.parameters = self.backwards.parameters
         self.report = self.ledger.report
         self._collect(config)
-        self._garbage = RareGarbage()
+        self._garbage = RareGarbage(self.flow is not None)
         self._counters: defaultdict[str, Iterator[int]] = defaultdict(count)
 
     def _collect(self, config: Config) -> None:

@@ -55,9 +55,9 @@ class Sketches:
         """The number of a row that is made."""
         with self._lock:
             number = self._next
-            self._next += 1
+            self._next = number + 1
             self._made.append((number, row))
-            return number
+        return number
 
     def add(self, plain: torch.Tensor, values: Values | None) -> int:
         """The number of a plain tensor's row, NO_ROW when it has none. Call inside ``unseen``.

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
+import numpy as np
+
 from msprobe_builder.dump.flow_layout import (
     CHECK,
     LENGTH,
@@ -61,12 +63,10 @@ class FlowFile:
     def _packed(self, entries: Entries, flags: int) -> bytes:
         texts = [name.encode() for name in entries.names]
         lengths = b"".join([len(text).to_bytes(LENGTH.itemsize, "little") for text in texts])
-        checks = [
-            crc32(name.encode()).to_bytes(CHECK.itemsize, "little") for name in entries.records
-        ]
+        checks = np.array([crc32(name.encode()) for name in entries.records], CHECK)
         parts = (
             (NAMES, len(texts), lengths + b"".join(texts)),
-            (RECORDS, len(checks), b"".join(checks)),
+            (RECORDS, len(checks), checks.tobytes()),
             (MAKERS, len(entries.makers) // MAKER.itemsize, entries.makers),
             (ROWS, len(entries.rows) // ROW.itemsize, entries.rows),
         )

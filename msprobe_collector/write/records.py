@@ -59,6 +59,28 @@ def _encode_measured(record: Leaf) -> str:
     return f'{head}{numbers}, "requires_grad": {"true" if takes_gradient else "false"}}}'
 
 
+def shown_text(value: Any, leaves: list[Leaf]) -> str:
+    """As :func:`record_text`; the leaves are appended to ``leaves`` as they come."""
+    kind = type(value)
+    if kind is Leaf:
+        leaves.append(value)
+        text: str = value.text
+        return text
+    if kind is list or kind is tuple:
+        parts = []
+        for part in value:
+            if type(part) is Leaf:
+                leaves.append(part)
+                parts.append(part.text)
+            else:
+                parts.append(shown_text(part, leaves))
+        return f"[{', '.join(parts)}]"
+    if kind is dict and value:
+        parts = [f"{encode_text(str(k))}: {shown_text(part, leaves)}" for k, part in value.items()]
+        return f"{{{', '.join(parts)}}}"
+    return record_text(value)
+
+
 def record_text(value: Any) -> str:
     """As ``encode``, with the texts of the leaves that have been asked for before."""
     kind = type(value)

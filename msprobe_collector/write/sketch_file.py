@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
 from msprobe_builder.dump.flow_layout import Place
@@ -18,13 +20,12 @@ from msprobe_builder.sketch.layout import (
     MOST_POSITIONS,
     NO_ROW,
     PLACE,
-    PLACE_STRUCT,
     PLACES,
     ROWS,
     packed_block,
     packed_head,
 )
-from msprobe_collector.write.records import Leaf
+from msprobe_collector.write.records import Leaf, encode_text, record_text, shown_text
 
 # The keys of a record in the order in which the tensors of a section count.
 SECTIONS = {
@@ -37,6 +38,7 @@ SECTIONS = {
     "output_gradients": int(Place.OUTPUT_GRADIENTS),
 }
 _PARAMETERS_GRAD = int(Place.PARAMETERS_GRAD)
+_POSITION = 16  # bits of a section, behind which the position stands
 
 
 class SketchFile:
@@ -100,39 +102,42 @@ class CountedSketches:
         """Nothing is open."""
 
 
-Shown: TypeAlias = tuple[int, int, int]
+# Of each tensor that has a sketch its section and position, as one number of 32 bits, then its row.
+Shown: TypeAlias = list[int]
 
 
-def shown_in(name: str, record: Any) -> tuple[Shown, ...]:
-    """Section, position in it and row of each tensor of a record that has a sketch."""
+def text_and_shown(name: str, record: Any) -> tuple[str, Shown]:
+    """The text of a record in dump.json, and the tensors in it that have a sketch."""
+    if type(record) is not dict or not record:
+        return record_text(record), []
     is_gradient = name.endswith(".parameters_grad")
-    found: list[Shown] = []
+    found: Shown = []
     positions: dict[int, int] = {}
+    texts: list[str] = []
     for key, value in record.items():
+        leaves: list[Leaf] = []
+        texts.append(f"{encode_text(str(key))}: {shown_text(value, leaves)}")
         section = _PARAMETERS_GRAD if is_gradient else SECTIONS.get(key)
-        if section is not None and value:
-            parts = value if type(value) is list else (value,)
-            positions[section] = _collect(parts, section, positions.get(section, 0), found)
-    return tuple(found)
+        if leaves and section is not None:
+            positions[section] = _places(leaves, section, positions.get(section, 0), found)
+    return f"{{{', '.join(texts)}}}", found
 
 
-def _collect(parts: Iterable[Any], section: int, position: int, found: list[Shown]) -> int:
-    """Append the tensors of a value, the first of which has ``position``; the next position."""
-    for part in parts:
-        kind = type(part)
-        if kind is Leaf:
-            if "dtype" in part:
-                row = getattr(part, "row", NO_ROW)
-                if row != NO_ROW and position < MOST_POSITIONS:
-                    found.append((section, position, row))
-                position += 1
-        elif kind is list or kind is tuple:
-            position = _collect(part, section, position, found)
-        elif kind is dict:
-            position = _collect(part.values(), section, position, found)
+def _places(leaves: Sequence[Leaf], section: int, position: int, found: Shown) -> int:
+    """Append the tensors among ``leaves``, the first at ``position``; the next position."""
+    for leaf in leaves:
+        if "dtype" in leaf:
+            row = getattr(leaf, "row", NO_ROW)
+            if row != NO_ROW and position < MOST_POSITIONS:
+                found += (section | position << _POSITION, row)
+            position += 1
     return position
 
 
-def packed_places(record: int, shown: Sequence[Shown]) -> bytes:
-    """The places of the tensors of a record of dump.json, counted from 0."""
-    return b"".join([PLACE_STRUCT.pack(record, *one) for one in shown])
+def packed_places(first: int, shown: Sequence[Shown]) -> bytes:
+    """The places of the tensors of records of dump.json, which are counted from ``first``."""
+    counts = [len(one) // 2 for one in shown]
+    packed = np.empty((sum(counts), 3), "<u4")
+    packed[:, 0] = np.repeat(np.arange(first, first + len(counts)), counts)
+    packed[:, 1:] = np.fromiter(chain.from_iterable(shown), "<u4", 2 * len(packed)).reshape(-1, 2)
+    return packed.tobytes()

@@ -28,7 +28,7 @@ from msprobe_collector.write.sketch_file import (
     Shown,
     SketchFile,
     packed_places,
-    shown_in,
+    text_and_shown,
 )
 
 
@@ -184,7 +184,7 @@ class StepFiles:
             self._sketches = CountedSketches() if estimate else SketchFile(path)
         # As text where possible: what waits as objects is gone through by every garbage collection.
         # Its name and record, or its text and None, and the sketches that it shows.
-        self._data: list[tuple[str, Any, tuple[Shown, ...]]] = []
+        self._data: list[tuple[str, Any, Shown]] = []
         self._written_latest: list[Any] = []
         self._added = 0
         self._latest: dict[str, Any] = {}
@@ -195,12 +195,19 @@ class StepFiles:
 
     def add_record(self, name: str, record: Any, is_final: bool = False) -> None:
         """Add a record, whose numbers may come until the next flush unless it ``is_final``."""
-        shown = () if self._sketches is None else shown_in(name, record)
         if is_final:
-            self._data.append((_entry(name, record), None, shown))
+            text, shown = self._told(name, record)
+            self._data.append((text, None, shown))
         else:
-            self._data.append((name, record, shown))
+            self._data.append((name, record, []))
         self._added += 1
+
+    def _told(self, name: str, record: Any) -> tuple[str, Shown]:
+        """An entry of dump.json, and which of its tensors have which sketch."""
+        if self._sketches is None:
+            return _entry(name, record), []
+        text, shown = text_and_shown(name, record)
+        return f"  {encode_text(name)}: {text}", shown
 
     def set_latest(self, name: str, record: Any) -> None:
         """A record that a later one of the same name replaces, until the step is over."""
@@ -269,19 +276,21 @@ class StepFiles:
         """
         self._append_places(lines, open_calls)
         data = self._data[:]
+        told = [
+            (text, shown) if record is None else self._told(text, record)
+            for text, record, shown in data
+        ]
         latest = list(self._latest.items())
         first = self._dump.entries
         self._dump.append(
-            [text if record is None else _entry(text, record) for text, record, _ in data],
+            [text for text, _ in told],
             [_entry(*entry) for entry in latest]
             + [_entry(one.name, one.record) for one in open_calls],
         )
         del self._data[: len(data)]
         self._written_latest = latest
         if self._sketches is not None and self._take_rows is not None:
-            places = b"".join(
-                [packed_places(first + number, shown) for number, (_, _, shown) in enumerate(data)]
-            )
+            places = packed_places(first, [shown for _, shown in told])
             self._sketches.append(self._take_rows(), places)
 
     def _append_places(
@@ -321,12 +330,9 @@ class StepFiles:
     def close(self) -> None:
         """Finish the files; only now is it known which of the latest records are the last."""
         if self._sketches is not None:
-            first = self._dump.entries
-            places = [
-                packed_places(first + number, shown_in(*entry))
-                for number, entry in enumerate(self._written_latest)
-            ]
-            self._sketches.append(np.empty(0, ROW), b"".join(places))
+            shown = [text_and_shown(*entry)[1] for entry in self._written_latest]
+            places = packed_places(self._dump.entries, shown)
+            self._sketches.append(np.empty(0, ROW), places)
         for file in self._files:
             file.close()
 

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from msprobe_collector.compiled.inside import look_inside
+from tests.collector.recorded_flow import flow_of
 from tests.collector.recording import Dump, record, tensors
 from tests.collector.versions import needs_torch
 
@@ -90,6 +91,19 @@ def test_calls_inside_are_those_of_eager(prepared: Any, tmp_path: Path) -> None:
         assert [tensor for _, tensor in tensors(inside.data[name])] == expected, name
     place = next(line for line in inside.stacks["Torch.tanh.1.forward"] if "in forward" in line)
     assert "torch.tanh(self.fc(self.norm(x))) * self.scale" in place
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("prepared", [whole, each_layer_in_place, function])
+def test_makers_inside_are_those_of_eager(prepared: Any, tmp_path: Path) -> None:
+    flow = {"statistics": {"flow": True}}
+    eager = flow_of(recorded(tmp_path / "eager", lambda model: model, **flow))
+    inside = flow_of(recorded(tmp_path / "inside", prepared, inside_compiled=True, **flow))
+    assert len(eager) > 100
+    differing = {
+        at: (inside.get(at), makers) for at, makers in eager.items() if inside.get(at) != makers
+    }
+    assert not differing
     torch._dynamo.reset()
 
 

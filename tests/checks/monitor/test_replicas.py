@@ -15,7 +15,7 @@ from torch import nn
 
 from msprobe_builder.command.main import main
 from msprobe_builder.facts.wording import tell
-from msprobe_checks.monitor.explain import replicas_fact
+from msprobe_checks.monitor.explain_replicas import replicas_fact
 from msprobe_checks.monitor.replicas import compare_replicas
 from msprobe_collector import PrecisionDebugger
 from tests.collector.processes import run_in, run_in_two

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.trend.monitor import read_rank
 from msprobe_checks.monitor.compare import MonitorComparison, compare_monitors
-from msprobe_checks.monitor.explain import replica_lines, verdict
+from msprobe_checks.monitor.explain import verdict
+from msprobe_checks.monitor.explain_replicas import replica_lines
 from msprobe_checks.monitor.replicas import compare_replicas
 from msprobe_collector import PrecisionDebugger
 from msprobe_collector.errors import CollectorError

@@ -190,7 +190,7 @@ def check_identity(
         observer.calls = calls[first:last]
         flow = flow_of(dump)
         truth = observer.makers()
-        assert len(truth) > 50
+        assert len(truth) > 30
         for at, maker in truth.items():
             if at in flow:
                 assert flow[at].first.at == maker, at
