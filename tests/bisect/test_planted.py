@@ -98,4 +98,10 @@ def test_a_correct_pair_is_not_accused(
     settled(tmp_path, monkeypatch)
     plant, more = PAIRS[pair]
     status, found = searched(plant, more=more)
-    assert (status, found["conclusion"]) == (0, "clean"), found
+    if more == "half" and status == 3:  # rounding of half precision is enough to hide a fault
+        assert "that is enough to hide a fault" in found["sentence"], found
+        assert "would have shown in 95 of 100" in found["sentence"], found
+        assert not found["culprit"], found
+    else:
+        assert (status, found["conclusion"]) == (0, "clean"), found
+    assert not (tmp_path / "search" / "reproduce.py").exists()
