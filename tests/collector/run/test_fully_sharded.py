@@ -26,8 +26,8 @@ for part in (model[1], model[3], model):
 optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
 for step in range(3):
     for micro in range(2):
-        tokens = torch.arange(8) + step + micro + 4 * dist.get_rank()
-        model(tokens % 16).square().mean().backward()
+        tokens = (torch.arange(8) + step + micro + 4 * dist.get_rank()) % 16
+        model(tokens).square().mean().backward()
     optimizer.step()
     optimizer.zero_grad()
 if dist.get_rank() == 0:
@@ -41,7 +41,9 @@ EDITED = (
         "debugger = PrecisionDebugger(dump_path='by_hand', level='mix', step=[0, 2])\n"
         "for step in",
     )
-    .replace("    for micro", "    debugger.start(model)\n    for micro")
+    .replace(
+        "        model(", "        if not micro:\n            debugger.start(model)\n        model("
+    )
     .replace(
         "    optimizer.step()", "    debugger.stop()\n    debugger.step()\n    optimizer.step()"
     )
