@@ -126,8 +126,7 @@ def _journal(options: argparse.Namespace) -> Journal:
 
 
 def _search(options: argparse.Namespace) -> int:
-    from msprobe_bisect.proof import Proof
-    from msprobe_bisect.reproduce import write_reproduction
+    from msprobe_bisect.reproduce import reproduce
     from msprobe_bisect.runs import Budget, PlannedError, Runner
     from msprobe_bisect.stages import search
     from msprobe_builder.base.publish import written
@@ -160,11 +159,10 @@ def _search(options: argparse.Namespace) -> int:
         stream.write(json.dumps(result, indent=1).encode())
     if found.database is not None:
         write_report(found.database, folder / "report.html", 20)
-    wrong = (Proof.OPERATOR, Proof.REFERENCE, Proof.BOTH)
-    if found.proven is not None and found.proven.proof in wrong:
+    if found.conclusion == "fault":
         path = folder / "reproduce.py"
         try:
-            write_reproduction(found.proven, path)
+            reproduce(found, journal, path)
             _say(tell(fact("bisect.reproduced", path=str(path))))
         except CannotRebuildError as error:
             _say(tell(fact("bisect.no_reproduction", why=error.reason)))

@@ -1,4 +1,7 @@
-"""``reproduce.py``: the wrong call alone, in one file that needs nothing but torch."""
+"""``reproduce.py``: one file that shows a fault and needs nothing but torch.
+
+Of an operator that is wrong it is the call alone, of anything else the places of the training.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,23 @@ from pathlib import Path
 
 import torch
 
-from msprobe_bisect.proof import Proven
+from msprobe_bisect.journal import Journal
+from msprobe_bisect.places import write_places
+from msprobe_bisect.proof import Proof, Proven
+from msprobe_bisect.stages import Found
 from msprobe_builder.base.publish import written
-from msprobe_operators.dump.operands import operands
+from msprobe_operators.dump.operands import CannotRebuildError, operands
 from msprobe_operators.dump.run import source_of
 from msprobe_operators.report.script import source_text
 
 _LINE = 100
 _SCRIPT = '''"""{call}, with what it was given in the run that was debugged.
 
-It is computed as there and in float64 on the CPU. Status 1: the call is wrong here.
-Needs nothing but torch.   python reproduce.py [DEVICE]
+It is computed as there and in float64 on the CPU. It needs torch alone.
+
+    python reproduce.py [DEVICE]
+
+Status 1: the call is wrong here; 0: it is right; 2: it cannot be run.
 """
 
 import base64
@@ -72,8 +81,13 @@ def run(wide):
     return [one.detach().cpu().double() for one in found]
 
 
+try:
+    pairs = list(zip(run(False), run(True)))
+except Exception as error:
+    print(f"It cannot be run here: {{error}}")
+    sys.exit(2)
 wrong = False
-for number, (one, other) in enumerate(zip(run(False), run(True))):
+for number, (one, other) in enumerate(pairs):
     if one.numel():
         share = float((one - other).abs().max() / other.abs().max().clamp_min(1e-300))
         wrong |= not share <= LARGEST
@@ -81,6 +95,18 @@ for number, (one, other) in enumerate(zip(run(False), run(True))):
               f"allowed {{LARGEST:.3g}}")
 sys.exit(1 if wrong else 0)
 '''
+
+
+def reproduce(found: Found, journal: Journal, path: Path) -> None:
+    """Write what shows a fault; CannotRebuildError where nothing does."""
+    wrong = (Proof.OPERATOR, Proof.REFERENCE, Proof.BOTH)
+    if found.proven is not None and found.proven.proof in wrong:
+        try:
+            write_reproduction(found.proven, path)
+            return
+        except CannotRebuildError:
+            pass  # the training makes the call with what cannot be written down
+    write_places(found, journal, path)
 
 
 def write_reproduction(proven: Proven, path: Path) -> None:

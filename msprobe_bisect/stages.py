@@ -43,6 +43,7 @@ class Found:
     proven: Proven | None = None
     database: Path | None = None
     remarks: Facts = ()
+    rank: int = 0  # of the culprit, where calls were looked at
 
     @property
     def sentence(self) -> str:
@@ -168,7 +169,7 @@ def _proven(
             name, direction = _call_of(suspect)
             if not name or (name, direction) in tried or len(tried) >= _MOST_PROOFS:
                 continue
-            places = [_place(sides[side], suspect) for side in ("npu", "bench")]
+            places = [rank_folder(sides[side], suspect.step, suspect.rank) for side in SIDES]
             other = partners.get(suspect.node, "").removesuffix(f".{direction}") or None
             if suspect.side == "bench":
                 other = name  # it is the reference's: there may be no other
@@ -177,7 +178,8 @@ def _proven(
             if proven.proof in (Proof.OPERATOR, Proof.REFERENCE, Proof.BOTH, Proof.ARGUMENT):
                 told = (proven.told, *suspect.facts)
                 return Found(
-                    "fault", told, suspect.step, name, suspect.cause, proven, database, remarks
+                    *("fault", told, suspect.step, name, suspect.cause, proven, database, remarks),
+                    rank=suspect.rank,
                 )
     verdict, database, _ = next(
         (found for found in reversed(rounds) if _is_fault(found[0], found is rounds[0])),
@@ -197,6 +199,7 @@ def _proven(
         next(iter(tried.values()), None),
         database,
         remarks,
+        rank=0 if first_one is None else first_one.rank,
     )
 
 
@@ -226,13 +229,13 @@ def _call_of(suspect: Suspect) -> tuple[str, str]:
     return "", ""
 
 
-def _place(dump: Path, suspect: Suspect) -> Path:
-    """The folder of the rank of a suspect."""
-    step = dump / f"step{suspect.step}"
-    for name in (f"rank{suspect.rank}", "rank"):
-        if (step / name).is_dir():
-            return step / name
-    return step / "rank"
+def rank_folder(dump: Path, step: int | None, rank: int) -> Path:
+    """Where a dump holds a step of a rank."""
+    folder = dump / f"step{step}"
+    return next(
+        (folder / name for name in (f"rank{rank}", "rank") if (folder / name).is_dir()),
+        folder / "rank",
+    )
 
 
 def _built(runner: Runner, name: str, sides: Mapping[str, Path]) -> Path:

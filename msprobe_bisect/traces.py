@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -59,7 +60,7 @@ class Parting:
 def parting(npu: Path, bench: Path) -> Parting:
     """Compare the traces in two folders. BuildError if one is missing or they share no step."""
     found = []
-    for rank, (one, other) in enumerate(_pairs(npu, bench)):
+    for rank, one, other in _pairs(npu, bench):
         try:
             found.append(_of_rank(rank, read_trace(one), read_trace(other)))
         except OSError as error:
@@ -120,13 +121,15 @@ def read_trace(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _pairs(npu: Path, bench: Path) -> Iterator[tuple[Path, Path]]:
+def _pairs(npu: Path, bench: Path) -> Iterator[tuple[int, Path, Path]]:
+    """The traces of each rank that both have."""
     sides = [{one.name: one for one in folder.glob("trace*.jsonl")} for folder in (npu, bench)]
     common = sorted(sides[0].keys() & sides[1].keys(), key=lambda name: (len(name), name))
     if not common:
         raise BuildError(f"{npu} and {bench} have no rank in common; record the same ranks.")
     for name in common:
-        yield sides[0][name], sides[1][name]
+        rank = re.sub(r"\D", "", name)
+        yield int(rank or 0), sides[0][name], sides[1][name]
 
 
 def _of_rank(rank: int, ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Parting:
@@ -183,10 +186,10 @@ def _by_size(
 ) -> Iterator[tuple[bool, Fact]]:
     """Differences of tensors by more than rounding, and the largest that may be rounding."""
     apart = [(name, share) for name, share in _apart(left, right) if share > 0]
-    sure = [name for name, share in apart if share > _limit(left.get(name), right.get(name))]
+    sure = [name for name, share in apart if share > share_allowed(left.get(name), right.get(name))]
     if key == _GRADIENTS:
         shares = dict(apart)
-        sure = [name for name in sure if not _is_remainder(name, shares[name], right)]
+        sure = [name for name in sure if not is_remainder(name, shares[name], right)]
     if sure:
         worst = max(share for name, share in apart if name in sure)
         code = "bisect.gradients" if key == _GRADIENTS else "bisect.outputs"
@@ -197,7 +200,7 @@ def _by_size(
         yield False, fact(may_be, share=worst)
 
 
-def _is_remainder(name: str, share: float, gradients: Mapping[str, Any]) -> bool:
+def is_remainder(name: str, share: float, gradients: Mapping[str, Any]) -> bool:
     """Whether a gradient is off by no more than the rounding of the largest of its module.
 
     What is added up may cancel, as it does for the bias of keys: such a gradient is rounding alone.
@@ -210,7 +213,7 @@ def _is_remainder(name: str, share: float, gradients: Mapping[str, Any]) -> bool
     }
     if name not in sizes or math.isinf(share):
         return False
-    return share * sizes[name] <= _limit(gradients[name]) * max(sizes.values())
+    return share * sizes[name] <= share_allowed(gradients[name]) * max(sizes.values())
 
 
 def _updates(one: dict[str, Any], other: dict[str, Any], before: list[Any]) -> Fact | None:
@@ -222,18 +225,58 @@ def _updates(one: dict[str, Any], other: dict[str, Any], before: list[Any]) -> F
         both = [side.get(name) for side in before]
         if there is None or None in both or after["crc"] == there["crc"]:
             continue
-        if gradients.get(name, 0.0) > _limit(after, there):
+        if gradients.get(name, 0.0) > share_allowed(after, there):
             continue  # of a gradient that is rounding alone, which an optimizer may scale up
-        if after["dtype"] not in ROUNDING:
-            continue  # a change is as large as the rounding of a half
-        ours = _numbers(after) - _numbers(both[0])
-        theirs = _numbers(there) - _numbers(both[1])
-        share = _share(ours - theirs, theirs)
-        # A sketch of float32 tells an update no better than the parameter's own rounding.
-        own = _share(2.0**-21 * _numbers(there), theirs)
-        if share > 10 * ROUNDING[after["dtype"]] + own:
+        if _is_half(after) or _is_half(there):
+            continue
+        ours, theirs = (_update(*each) for each in ((after, both[0]), (there, both[1])))
+        if _share(ours.numbers - theirs.numbers, theirs.numbers) > theirs.allowed:
             names.append(name)
     return fact("bisect.updates", names=_named(names)) if names else None
+
+
+class Update(NamedTuple):
+    """The sketch of what a step has added to a parameter."""
+
+    numbers: npt.NDArray[np.float64]
+    allowed: float  # share of its size by which another run's may be off
+
+
+def _update(after: Mapping[str, Any], before: Mapping[str, Any]) -> Update:
+    numbers = _numbers(after) - _numbers(before)
+    # A sketch of float32 tells an update no better than the parameter's own rounding.
+    own = _share(2.0**-21 * _numbers(after), numbers)
+    return Update(numbers, 10 * ROUNDING[after["dtype"]] + own)
+
+
+def _is_half(told: Mapping[str, Any]) -> bool:
+    """Whether a change is as large as the rounding of the type."""
+    return told["dtype"] not in ROUNDING
+
+
+class Traced(NamedTuple):
+    """A step in a trace."""
+
+    own: dict[str, Any]  # its line
+    before: Mapping[str, Any]  # parameters when it begins
+    calls_before: int  # of the model
+
+    def update_of(self, name: str) -> Update | None:
+        """Of a parameter; None where it is not known, or as large as rounding."""
+        after, before = self.own["weights"][name], self.before.get(name)
+        if before is None or _is_half(after):
+            return None
+        return _update(after, before)
+
+
+def traced(folder: Path, first: Parting) -> Traced:
+    """The step at which two runs part, in the trace of one of them."""
+    path = folder / f"trace{first.rank}.jsonl"
+    lines = read_trace(path if path.exists() else folder / "trace.jsonl")
+    place = next(number for number, line in enumerate(lines) if line["step"] == first.step)
+    before = lines[place - 1]["weights"] if place else lines[place].get("before", {})
+    calls = sum(len(line["data"]) for line in lines[:place])
+    return Traced(lines[place], before, calls)
 
 
 def _of_calls(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Iterator[Fact]:
@@ -294,7 +337,7 @@ def _share(difference: npt.NDArray[np.float64], of: npt.NDArray[np.float64]) -> 
     return error / size if size else float("inf")
 
 
-def _limit(*told: Mapping[str, Any] | None) -> float:
+def share_allowed(*told: Mapping[str, Any] | None) -> float:
     kinds = [one["dtype"] for one in told if one is not None]
     return max(map(share_of_rounding, kinds), default=0.0)
 

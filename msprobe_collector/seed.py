@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from msprobe_collector.config.seeding import seed_process
 from msprobe_collector.drawing.reproducibility import same_state
-from msprobe_collector.errors import CollectorError
 from msprobe_collector.intercept.redirect import Redirect
 
 
@@ -22,22 +21,11 @@ def seed_all(
     ``rm_dropout`` sets the probability of every dropout module that is built afterwards, and of
     every call of ``nn.functional.dropout*``, to zero for the rest of the process. With
     ``is_enhanced`` every call from then on draws as the first one would: what one run draws more
-    changes nothing else.
+    changes nothing else. Raises CollectorError when ``seed`` is no whole number below 2**32.
     """
-    given: Any = seed
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < 2**32:
-        raise CollectorError(f"seed is {seed!r}; choose a whole number from 0 to 2**32 - 1.")
-    os.environ["PYTHONHASHSEED"] = str(seed)
+    seed_process(seed, mode)
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
-    os.environ["HCCL_DETERMINISTIC"] = str(mode).lower()
-    random.seed(seed)
     torch.manual_seed(seed)
-    try:
-        import numpy
-    except ImportError:
-        pass
-    else:
-        numpy.random.seed(seed)
     torch.use_deterministic_algorithms(mode)
     if mode:
         torch.backends.cudnn.deterministic = True

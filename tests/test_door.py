@@ -10,6 +10,12 @@ from tests.test_structure import PACKAGES, REPOSITORY, module_name
 DOOR = "msprobe_builder.files"
 # Who else reads, by what, and why that is no file from outside or was checked by the door.
 PAST_THE_DOOR = {
+    "msprobe_bisect.standalone: ctypes": "the memory of a tensor",
+    "msprobe_bisect.standalone: importlib.machinery": "the user's own module",
+    "msprobe_bisect.standalone: importlib.util": "the user's own module",
+    "msprobe_bisect.standalone: read_text": "what the training that it started has written",
+    "msprobe_bisect.standalone: shutil.copy": "itself",
+    "msprobe_bisect.standalone: subprocess": "the training",
     "msprobe_builder.align.groups.fused: read_text": "a table of the package",
     "msprobe_builder.base.memory: ctypes": "tells the C library what to do with memory",
     "msprobe_builder.base.publish: open": "what was just written, to sync it",

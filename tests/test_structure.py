@@ -89,7 +89,7 @@ PARTS_MAY_IMPORT = {
         "mindspore": "config configuration drawing gradients intercept monitor record write",
         "as_msprobe": "configuration mindspore",
         "compiled": "intercept record",
-        "watch": "record write",
+        "watch": "config record write",
         "run": "compiled config intercept record watch write",
     },
     "msprobe_bisect": {},

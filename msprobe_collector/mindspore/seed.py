@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import random
 from collections.abc import Callable
 from typing import Any
 
 import mindspore
-import numpy as np
 from mindspore import mint, nn, ops
 
-from msprobe_collector.errors import CollectorError
+from msprobe_collector.config.seeding import seed_process
 from msprobe_collector.intercept.redirect import Redirect
 
 _FUNCTIONS = ("dropout", "dropout1d", "dropout2d", "dropout3d")
@@ -26,13 +23,7 @@ def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False) -> 
     With ``rm_dropout`` the dropout of ``nn``, ``ops`` and ``mint`` hands on what it is given, for
     the rest of the process. Raises CollectorError when ``seed`` is no whole number below 2**32.
     """
-    given: Any = seed
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < 2**32:
-        raise CollectorError(f"seed is {seed!r}; choose a whole number from 0 to 2**32 - 1.")
-    os.environ["PYTHONHASHSEED"] = str(seed)
-    os.environ["HCCL_DETERMINISTIC"] = str(mode).lower()
-    random.seed(seed)
-    np.random.seed(seed)
+    seed_process(seed, mode)
     mindspore.set_seed(seed)
     mindspore.manual_seed(seed)
     if mode and not _is_deterministic:

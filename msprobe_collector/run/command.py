@@ -179,6 +179,10 @@ def _compared(notes: Sequence[Note]) -> Iterator[Fact]:
 def _watched(notes: Sequence[Note], request: Request) -> Iterator[Fact]:
     """What came of ``--watch``; where nothing differs, how much was compared."""
     yield from _once(note.watched for note in notes)
+    calls = {str(one["call"]) for note in notes for one in from_plain(note.watched)}
+    for one in _once(note.other_bits for note in notes):
+        if str(one["call"]) not in calls:
+            yield one
     compared, missing = (sum(getattr(n, key) for n in notes) for key in ("compared", "missing"))
     unknown = fact("run.not_in_it", calls=missing) if missing else None
     dump = request.config["watch"]

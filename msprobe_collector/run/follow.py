@@ -345,6 +345,7 @@ class Follower:
         if watched is not None:
             self._note.compared, self._note.missing = watched.compared, watched.missing
             self._note.watched = plain(watched.found)
+            self._note.other_bits = plain(watched.bits)
         if is_over or len(self._note.watched) > before:
             self._write_note()
 

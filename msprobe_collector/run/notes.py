@@ -30,6 +30,7 @@ class Note:
     compared: int = 0  # calls, by --watch
     missing: int = 0  # calls that the other dump does not hold
     watched: list[dict[str, Any]] = field(default_factory=list)  # facts of those that differ
+    other_bits: list[dict[str, Any]] = field(default_factory=list)  # the same of its first bits
     problem: str = ""
 
     @staticmethod

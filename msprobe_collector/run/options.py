@@ -184,8 +184,8 @@ def _watching(options: argparse.Namespace) -> dict[str, Any]:
     outline = outline_of(dump)
     found: dict[str, Any] = {"watch": str(dump.absolute()), "level": outline.level}
     found["step"] = outline.steps
-    if outline.has_sketches:
-        found["statistics"] = {"summary_mode": SKETCH}
+    if outline.has_sketches or outline.checksum is not None:
+        found["statistics"] = {"summary_mode": SKETCH if outline.has_sketches else outline.checksum}
     return found
 
 

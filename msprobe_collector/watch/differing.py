@@ -14,6 +14,7 @@ from msprobe_builder.sketch.layout import NO_ROW
 from msprobe_builder.sketch.rounding import share_of_rounding
 from msprobe_collector.watch.reference import Shown, numbers_of
 
+_CHECKSUM = "md5"  # the key, whatever was computed
 _BEGINS = 4.0  # times as far off as what the call is given, at least
 
 
@@ -39,20 +40,6 @@ class Sketched(Protocol):
         """By their numbers, with the fields of ROW."""
 
 
-def differences(
-    calls: Sequence[tuple[str, Sequence[Pair]]], rows: npt.NDArray[Any], reference: Sketched
-) -> list[Difference | None]:
-    """Of each call, None if it makes the same but for rounding. ``rows`` are this run's."""
-    pairs = [pair for _, of_call in calls for pair in of_call]
-    shares = shares_of(pairs, rows, reference)
-    found: list[Difference | None] = []
-    at = 0
-    for name, of_call in calls:
-        found.append(difference_of(name, of_call, shares[at : at + len(of_call)]))
-        at += len(of_call)
-    return found
-
-
 def difference_of(name: str, pairs: Sequence[Pair], shares: Sequence[float]) -> Difference | None:
     """Of a call whose tensors differ by these shares of their sizes."""
     given = made = 0.0
@@ -60,11 +47,13 @@ def difference_of(name: str, pairs: Sequence[Pair], shares: Sequence[float]) -> 
     where, most = "", 0.0
     whole: list[str] = []
     for (own, other), share in zip(pairs, shares, strict=True):
-        is_known = is_known and (own.is_made or _has_numbers(own.item))
+        is_known = is_known and (own.is_made or has_numbers(own.item))
         if not share:
             continue
         if has_size(other.item) and has_size(own.item):
             times = share / share_of_rounding(str(other.item["dtype"]))
+        elif is_by_checksum(other.item):
+            times = math.inf
         elif own.is_made:
             whole.append(own.where)
             continue
@@ -85,11 +74,30 @@ def difference_of(name: str, pairs: Sequence[Pair], shares: Sequence[float]) -> 
     return Difference(where, most, made, begins)
 
 
-def _has_numbers(item: Mapping[str, Any]) -> bool:
+def has_numbers(item: Mapping[str, Any]) -> bool:
     """Whether it is known what a tensor held; of memory that nobody has written it is not."""
     high = item.get("Max")
     is_empty = 0 in (item.get("shape") or ())
     return is_empty or (isinstance(high, int | float) and math.isfinite(high))
+
+
+def is_by_checksum(item: Mapping[str, Any]) -> bool:
+    """Whether nothing but a checksum was recorded of a tensor."""
+    return bool(item.get(_CHECKSUM)) and all(one is None for one in numbers_of(item))
+
+
+def have_checksums(own: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether both have one of the same kind."""
+    mine, known = own.get(_CHECKSUM), other.get(_CHECKSUM)
+    return bool(mine and known) and len(str(mine)) == len(str(known))
+
+
+def are_same_bits(own: Mapping[str, Any], other: Mapping[str, Any], share: float) -> bool:
+    """Whether two tensors are the same as far as is recorded; ``share`` is their difference."""
+    if have_checksums(own, other):
+        return bool(own[_CHECKSUM] == other[_CHECKSUM])
+    pairs = zip(numbers_of(own), numbers_of(other), strict=True)
+    return not share and all(a == b or (a != a and b != b) for a, b in pairs)
 
 
 def has_size(item: Mapping[str, Any]) -> bool:
@@ -123,6 +131,9 @@ def shares_of(pairs: Sequence[Pair], rows: npt.NDArray[Any], reference: Sketched
 def _by_statistics(own: Mapping[str, Any], other: Mapping[str, Any]) -> float:
     if own.get("shape") != other.get("shape"):
         return math.inf
+    if is_by_checksum(other):
+        is_known = have_checksums(own, other)
+        return math.inf if is_known and own[_CHECKSUM] != other[_CHECKSUM] else 0.0
     mine, known = numbers_of(own), numbers_of(other)
     if mine == known:
         return 0.0

@@ -39,6 +39,7 @@ class Following:
         self._most = most
         self._head = (level, framework)
         self.found: list[Fact] = []  # one for each step that differs
+        self.bits: list[Fact] = []  # the first call that makes other bits of the same
         self.compared = self.missing = 0
         self.copies = False  # what is given now is about to be changed
         self._files: StepFiles | None = None

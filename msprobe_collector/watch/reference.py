@@ -20,6 +20,7 @@ from msprobe_builder.files.text_files import parse_appended
 from msprobe_builder.sketch.file import read_sketches
 from msprobe_builder.sketch.layout import NAME as SKETCHES
 from msprobe_builder.sketch.layout import NO_ROW
+from msprobe_collector.config.settings import MD5, XOR
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.write.records import Leaf
 from msprobe_collector.write.sketch_file import SECTIONS
@@ -156,6 +157,7 @@ class Outline(NamedTuple):
     steps: list[int]
     level: str
     has_sketches: bool
+    checksum: str | None  # the summary mode that made its checksums
 
 
 def outline_of(dump: Path) -> Outline:
@@ -168,7 +170,13 @@ def outline_of(dump: Path) -> Outline:
     folder = min(folders)
     head = read_start(folder / "dump.json", _HEAD)[0].decode(errors="replace")
     level = re.search(r'"level": "(\w+)"', head)
-    return Outline(steps, "mix" if level is None else level[1], (folder / SKETCHES).is_file())
+    checksum = re.search(r'"md5": "(0x)?[0-9a-f]', head)
+    return Outline(
+        steps,
+        "mix" if level is None else level[1],
+        (folder / SKETCHES).is_file(),
+        None if checksum is None else XOR if checksum[1] else MD5,
+    )
 
 
 def folder_of(dump: Path, step: str, rank: str) -> Path:

@@ -17,10 +17,21 @@ import numpy.typing as npt
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.wording import ENGLISH, tell
+from msprobe_builder.operators.questions import is_uninitialised
+from msprobe_builder.operators.table import operator_of
 from msprobe_builder.sketch.layout import ROW
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.signals import pass_on_if_of_signal
-from msprobe_collector.watch.differing import Difference, Pair, differences
+from msprobe_collector.watch.differing import (
+    Difference,
+    Pair,
+    are_same_bits,
+    difference_of,
+    has_numbers,
+    have_checksums,
+    is_by_checksum,
+    shares_of,
+)
 from msprobe_collector.watch.following import Following, Lines, size_fact
 from msprobe_collector.watch.reference import Reference, folder_of, shown_in
 
@@ -81,7 +92,8 @@ class Watch(Following):
         self._waiting: list[tuple[str, Mapping[str, Any]]] = []
         self._rows: list[npt.NDArray[Any]] = []
         self._seen = self._strange = 0  # records of this step, those that the dump does not name
-        self._differing: set[str] = set()  # names of calls
+        self._differing: set[str] = set()  # names of calls, and of modules around them
+        self._altered: set[str] = set()  # the same of other bits
 
     @property
     def _compares(self) -> bool:
@@ -140,10 +152,15 @@ class Watch(Following):
                     records.append(record)
             rows = np.concatenate(self._rows) if self._rows else np.empty(0, ROW)
             self._rows = [rows]
-            found = differences(calls, rows, reference)
-            for (name, _), record, difference in zip(calls, records, found, strict=True):
+            shares = iter(
+                shares_of([one for _, of_call in calls for one in of_call], rows, reference)
+            )
+            for (name, pairs), record in zip(calls, records, strict=True):
+                own = [next(shares) for _ in pairs]
+                self._look_at_bits(name, pairs, own, lines)
+                difference = difference_of(name, pairs, own)
                 if difference is not None:
-                    self._tell(name, record, difference, lines)
+                    self._tell(name, record, pairs, difference, lines)
             self.compared += len(calls)
 
     def _pairs(
@@ -159,26 +176,75 @@ class Watch(Following):
         own = shown_in(name, record, None)
         if [one.is_made for one in own] != [one.is_made for one in other]:
             return None
-        return list(zip(own, other, strict=True))
+        pairs = list(zip(own, other, strict=True))
+        bare = [(mine.item, its.item) for mine, its in pairs if is_by_checksum(its.item)]
+        return pairs if all(have_checksums(*one) for one in bare) else None
+
+    def _look_at_bits(
+        self, name: str, pairs: list[Pair], shares: list[float], lines: Lines
+    ) -> None:
+        """Whether a call makes other bits of the same, as one that is not deterministic does."""
+        same = [
+            are_same_bits(own.item, other.item, share)
+            for (own, other), share in zip(pairs, shares, strict=True)
+        ]
+        if all(same):
+            return
+        forward = name.replace(".backward", ".forward")
+        is_first = not self.bits and forward not in self._altered
+        self._note_with_modules(name, self._altered)
+        given = [is_same for (own, _), is_same in zip(pairs, same, strict=True) if not own.is_made]
+        known = all(own.is_made or has_numbers(own.item) for own, _ in pairs)
+        makes_any = is_uninitialised(
+            operator_of(forward.partition(".forward")[0].rpartition(".")[0])
+        )
+        if not is_first or not known or makes_any or not all(given):
+            return
+        if ".parameters_grad" not in name:
+            where = next(own.where for (own, _), one in zip(pairs, same, strict=True) if not one)
+            self.bits.append(self._bits_fact(name, where, True, lines))
+
+    def _note_with_modules(self, name: str, names: set[str]) -> None:
+        """Note a call and the modules around it, whose results are made of its."""
+        names.add(name)
+        parent = self._parents.get(name.replace(".backward", ".forward"))
+        while parent is not None and parent not in names:
+            names.add(parent)
+            parent = self._parents.get(parent)
+
+    def _bits_fact(self, name: str, where: str, is_given_the_same: bool, lines: Lines) -> Fact:
+        return fact(
+            "run.other_bits",
+            place=f"{self._directory.parent.name}/{self._directory.name}",
+            call=name,
+            dump=str(self._dump),
+            tensor=where,
+            given=fact("run.given_the_same" if is_given_the_same else "run.given_otherwise"),
+            line=self._line(name, lines),
+        )
 
     def _tell(
         self,
         name: str,
         record: Mapping[str, Any],
+        pairs: list[Pair],
         difference: Difference,
         lines: Lines,
     ) -> None:
         if name.replace(".backward", ".forward") in self._differing:
-            difference = difference._replace(begins=False)  # it is made of what forward made
-        self._differing.add(name)
+            difference = difference._replace(begins=False)  # of what forward, or a call in it, made
+        self._note_with_modules(name, self._differing)
         if difference.begins and not self._begun:
-            self._first = self._fact(name, difference, lines)
+            self._first = self._fact(name, pairs, difference, lines)
             _log.warning("%s", tell(self._first, ENGLISH))
         elif self._first is None:
-            self._first = self._fact(name, difference, lines)
+            self._first = self._fact(name, pairs, difference, lines)
         self._take_down(name, record, difference.begins, lines)
 
-    def _fact(self, name: str, difference: Difference, lines: Lines) -> Fact:
+    def _fact(self, name: str, pairs: list[Pair], difference: Difference, lines: Lines) -> Fact:
+        by_checksum = [own.where for own, other in pairs if is_by_checksum(other.item)]
+        if difference.where in by_checksum:
+            return self._bits_fact(name, difference.where, difference.begins, lines)
         return fact(
             "run.first_that_differs",
             place=f"{self._directory.parent.name}/{self._directory.name}",

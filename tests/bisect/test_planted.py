@@ -88,11 +88,7 @@ def test_a_search_ends_at_the_culprit(
     assert cause.said in found["sentence"], found
     if cause.proof is not None:
         assert found["proof"] == cause.proof, found
-    has_one = cause.proof == "operator"
-    assert (tmp_path / "search" / "reproduce.py").exists() == has_one
-    if has_one:
-        kernel = "gelu_backward" if plant == "late" else plant
-        assert [reproduced(one) for one in (kernel, "none")] == [1, 0]
+    assert reproduced() == {"npu": 1, "bench": 0}
 
 
 @pytest.mark.parametrize("pair", rotating(PAIRS))
@@ -102,4 +98,10 @@ def test_a_correct_pair_is_not_accused(
     settled(tmp_path, monkeypatch)
     plant, more = PAIRS[pair]
     status, found = searched(plant, more=more)
-    assert (status, found["conclusion"]) == (0, "clean"), found
+    if more == "half" and status == 3:  # rounding of half precision is enough to hide a fault
+        assert "that is enough to hide a fault" in found["sentence"], found
+        assert "would have shown in 95 of 100" in found["sentence"], found
+        assert not found["culprit"], found
+    else:
+        assert (status, found["conclusion"]) == (0, "clean"), found
+    assert not (tmp_path / "search" / "reproduce.py").exists()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +31,10 @@ planted = sys.argv[1]
 def gelu(x, approximate="none"):
     calls.append(1)
     wrong = planted == "kernel" and len(calls) == 5  # of the second layer, in the second step
-    return 0.5 * x * (1 + torch.erf(x / (1.9 if wrong else 2) ** 0.5))
+    made = 0.5 * x * (1 + torch.erf(x / (1.9 if wrong else 2) ** 0.5))
+    if planted == "bits" and len(calls) == 5:
+        made[1, 2:9] = torch.nextafter(made[1, 2:9], torch.tensor(9.0))
+    return made
 
 calls = []
 library = torch.library.Library("aten", "IMPL")
@@ -61,7 +66,7 @@ STEPS = ("--steps", "0-2")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reference")
     (folder / "train.py").write_text(TRAIN)
-    for summary in ("sketch", "statistics"):
+    for summary in ("sketch", "statistics", "md5", "xor"):
         words = ("-o", summary, *STEPS, "--summary", summary, "--", sys.executable, "train.py", "")
         assert recorded(*words, folder=folder).returncode == 0
     return folder
@@ -95,6 +100,51 @@ def test_the_first_call_that_differs_is_saved(reference: Path) -> None:
         tensor = saved_tensor(dump.directory, item["data_name"])
         assert tensor.float().norm().item() == pytest.approx(item["Norm"], rel=1e-6)
     assert any("train.py" in line for line in dump.stacks[name])
+
+
+@pytest.mark.parametrize("summary", ["sketch", "md5", "xor"])
+def test_what_is_not_deterministic_is_told(summary: str, reference: Path) -> None:
+    """Against an earlier start of the same: the first call that makes other bits of the same."""
+    watch = ("-o", f"bits_{summary}", "--watch", summary)
+    answer = recorded(*watch, "--", sys.executable, "train.py", "bits", folder=reference)
+    assert answer.returncode == 0, answer.stderr
+    said = [line for line in answer.stderr.splitlines() if line.startswith("msprobe-run: step")]
+    (line,) = said
+    assert "step1/rank: Functional.gelu.1.forward is the first call that is not the same" in line
+    assert "to the last bit" in line
+    assert "output 0, given the same. File" in line
+    assert "differs from " in answer.stderr  # none of them
+    assert not (reference / f"bits_{summary}_differs").exists()
+
+
+@pytest.mark.parametrize(
+    ("planted", "place", "call", "given"),
+    [
+        ("kernel", "step1", "Functional.gelu.1.forward", "given the same"),
+        ("rounding", "step0", "Functional.linear.0.forward", "as does what it is given"),
+    ],
+)
+@pytest.mark.parametrize("summary", ["md5", "xor"])
+def test_checksums_alone_tell_the_first_call(
+    summary: str, planted: str, place: str, call: str, given: str, reference: Path, tmp_path: Path
+) -> None:
+    """As other recorders write them; what differs in them may differ by rounding."""
+    shutil.copytree(reference / summary, tmp_path / "bare")
+    for path in tmp_path.glob("bare/step*/rank/dump.json"):
+        path.write_text(re.sub(r'"(Max|Min|Mean|Norm)": [^,}]+, ', "", path.read_text()))
+    for which, status in (("", 0), (planted, 90)):
+        watch = ("-o", str(tmp_path / f"own{which}"), "--watch", str(tmp_path / "bare"))
+        command = (sys.executable, "train.py", which)
+        answer = recorded(*watch, "--stop-after", "--", *command, folder=reference)
+        assert answer.returncode == status or not which, answer.stderr
+        told = [one for one in answer.stderr.splitlines() if "is the first call that" in one]
+        if which:
+            first = told[0]
+            assert f"{place}/rank: {call} is the first call that is not the same" in first
+            assert f"output 0, {given}. File" in first
+            assert (tmp_path / f"own{which}_differs" / place).is_dir()
+        else:
+            assert not told
 
 
 def test_the_dump_is_that_of_a_training_that_is_not_watched(reference: Path) -> None:
