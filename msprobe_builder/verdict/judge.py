@@ -233,11 +233,11 @@ def _with_limits(
 
 
 def _certain_first(found: list[Clue]) -> list[Clue]:
-    """What is certain comes before gradients that may be sums of several.
+    """What is certain comes before gradients that may be sums of several, or that meet again.
 
     A backward pass runs on behind forward calls.
     """
-    doubts = list(takewhile(lambda one: one.rival == "sum_of_uses", found))
+    doubts = list(takewhile(lambda one: one.rival == "sum_of_uses" or one.meets_again, found))
     behind = found[len(doubts) :]
     if not behind or behind[0].rival or behind[0].meets_again or behind[0].row < 0:
         return found

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.facts.fact import Facts, fact
+from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.verdict.model.clue import THRESHOLD, Evidence
 from msprobe_builder.verdict.model.noise import spread_of
 from msprobe_builder.verdict.model.observations import COMMON, SUMMED
@@ -16,8 +17,8 @@ Float = NDArray[np.float64]
 
 # Of how many calls limits are told: of most of them that leave something to be told.
 _SHARES, _TOO_WIDE = (0.95, 0.9, 0.75, 0.5), 1.0
-# Where types differ as a habit, or most calls differ, and a third of the calls hides more than
-# this, one of seven planted faults was called clean; of the others one of a hundred was.
+# Where types differ as a habit, or most calls differ in half precision, and a third of the calls
+# hides more than this, one of seven planted faults was called clean; else one of a hundred was.
 _FORWARD, _BACKWARD, _MANY_CALLS, _FEW = 0.02, 0.2, 1 / 3, 30
 _QUIET = 0.5  # share of calls that differ, below which what would differ shows against the others
 
@@ -74,7 +75,7 @@ def limits_of(evidence: Evidence) -> Limits:
         _SHARES[-1],
     )
     is_wide = limit > np.where(back, _BACKWARD, _FORWARD)
-    is_quiet = float(seen.differs[rows].mean()) < _QUIET
+    in_half = runs.in_use > SINGLE and float(seen.differs[rows].mean()) >= _QUIET
     many = any(is_wide[here].mean() > _MANY_CALLS for here in (back, ~back) if here.any())
     return Limits(
         share,
@@ -82,7 +83,7 @@ def limits_of(evidence: Evidence) -> Limits:
         backward=_quantile(limit[back], share),
         factor=THRESHOLD * _quantile(norm[~back], share),
         levels=(_quantile(told[~back], 0.5), _quantile(told[back], 0.5)),
-        hides=many and (runs.is_mixed or not is_quiet) and len(rows) >= _FEW,
+        hides=many and (runs.is_mixed or in_half) and len(rows) >= _FEW,
     )
 
 

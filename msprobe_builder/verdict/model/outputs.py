@@ -165,9 +165,7 @@ def looked_behind(evidence: Evidence, clue: Clue) -> Clue:
         return replace(clue, node=_first_of_alike(runs, clue.node))
     unmatched = _given_by_unmatched(evidence, clue.node)
     if unmatched is not None:
-        side, node = unmatched
-        cause = Cause.MISSING if side else Cause.EXTRA
-        return replace(clue, side=side, node=_before_unknown(runs, side, node), cause=cause)
+        return _of_first_alone(evidence, clue, *unmatched)
     if evidence.is_merged:
         return clue  # ranks, and what has none, arrange in ways of their own: none is more likely
     by = arranged_by(runs, clue.node, evidence.arguments, is_gross=clue.error > _GROSS)
@@ -232,6 +230,17 @@ def first_alone(runs: Runs, clue: Clue, kind: Int) -> Clue:
     alike &= (partner[nodes] < 0) & (step[nodes] == step[clue.node])
     first = begin + int(np.argmax(alike))
     return replace(clue, node=_before_unknown(runs, clue.side, first))
+
+
+def _of_first_alone(evidence: Evidence, clue: Clue, side: int, node: int) -> Clue:
+    """The clue as one of the first of the calls behind one another that nobody can compare."""
+    runs = evidence.runs
+    first = _before_unknown(runs, side, node)
+    if side == 0 and first in evidence.arguments:
+        return replace(clue, node=first, cause=Cause.ARGUMENT)
+    is_alone = (runs.partner, runs.bench_partner)[side][first] < 0
+    cause = Cause.MISSING if side else Cause.EXTRA
+    return replace(clue, side=side, node=first if is_alone else node, cause=cause)
 
 
 def _before_unknown(runs: Runs, side: int, node: int) -> int:
