@@ -54,9 +54,10 @@ class DrawnRanks(Draw):
     def layer(self, number_: int, kind: str, direction: str) -> None:
         rng, pool = self.rng, self.ahead if direction == "forward" else self.back
         name = f"Module.part{number_}.{kind}.{direction}.0"
-        given, made = self.one_of(pool), self.tensor()
+        given, weight, made = self.one_of(pool), self.tensor(), self.tensor()
         for side, own in enumerate(self.sides):
-            own.call(name, [given[side]], [made[side]])
+            parameters = {"weight": weight[side]} if direction == "forward" else None
+            own.call(name, [given[side]], [made[side]], parameters=parameters)
         pool.append(given)
         for _ in range(rng.integers(1, 4)):
             chance = rng.random()
@@ -149,9 +150,11 @@ def ranks_drawn(seed: int) -> tuple[Evidence, PairResult, Provenance]:
         if draw.rng.random() < 0.4:
             draw.added_up()
         draw.layer(place, kind, "backward")
+    for place, kind in enumerate(kinds):
+        draw.gradients(f"Module.part{place}.{kind}")
+    draw.quiet = 0.6
     draw.updates()
-    evidence_result = compared(*draw.sides)
-    evidence = evidence_of(evidence_result)
-    rows = range(len(evidence_result.npu.table))
+    result = compared(*draw.sides)
+    rows = range(len(result.npu.table))
     unknown = {row: fact("unknown") for row in rows if draw.rng.random() < 0.3}
-    return evidence, evidence_result, Provenance(unknown=unknown)
+    return evidence_of(result), result, Provenance(unknown=unknown)

@@ -15,7 +15,7 @@ from msprobe_builder.verdict.model.clue import Evidence
 from msprobe_builder.verdict.ranks import apart
 from tests.builder.verdict.drawn_ranks import ranks_drawn
 
-TRIED = range(40)
+TRIED = range(24)
 RNG_OF_RANKS = 3000
 
 

@@ -17,7 +17,7 @@ from msprobe_builder.verdict.ranks import layers
 from tests.builder.verdict.drawn_ranks import GATHER, LAYERS, TALKS, ranks_drawn
 
 Known: TypeAlias = "dict[tuple[int, Section], list[int]]"
-TRIED = range(40)
+TRIED = range(24)
 
 
 @pytest.fixture(params=TRIED)

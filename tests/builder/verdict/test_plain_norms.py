@@ -17,7 +17,7 @@ from msprobe_builder.verdict.ranks import norms
 from msprobe_builder.verdict.ranks.norms import NOTHING, OwnNorms, Wrong
 from tests.builder.verdict.columns import Array, Run, compared, evidence_of, measured, rows_by_name
 
-TRIED = range(120)
+TRIED = range(100)
 Known = dict[int, Numbers]
 
 
