@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.facts.fact import fact
+from msprobe_builder.facts.fact import Facts, fact
 from msprobe_builder.graph.kept_parameters import keeps_parameters
 from msprobe_builder.graph.provenance import Factors
 from msprobe_builder.verdict.findings import Cause
@@ -49,7 +49,9 @@ def of_drawn(seed: int) -> OfRanks:
     assert found is not None
     explained = frozenset(np.flatnonzero(rng.random(len(tree)) < 0.1).tolist())
     last = evidence.runs.npu.calls.last_pass
-    unlike = {(0, len(tree) - 2): (fact("updates.given", own=1.0, theirs=[2.0]),)}
+    unlike: dict[tuple[int, int], Facts] = {
+        (0, len(tree) - 2): (fact("updates.given", own=1.0, theirs=[2.0]),)
+    }
     updates = (None, Updates(last, 3, 2, unlike), Updates(last, 3, 0))[seed % 3]
     return replace(found, norms=OwnNorms(explained, 2, {}, True), updates=updates)
 

@@ -41,7 +41,10 @@ def told_evidence(seed: int, is_of_ranks: bool) -> Evidence:
         seen=replace(one.seen, exact=exact),
         left_out=LEFT_OUT[seed % 4],
         is_merged=seed % 3 == 0,
-        where={row: (fact("unknown"),) for row in np.flatnonzero(rng.random(len(by_sum)) < 0.1)},
+        where={
+            row: (fact("unknown"),)
+            for row in np.flatnonzero(rng.random(len(by_sum)) < 0.1).tolist()
+        },
     )
 
 
@@ -230,8 +233,8 @@ class Plain:
         for row in paired:
             sizes = table.numel[row], runs.bench.table.numel[self.evidence.paired[row]]
             if sizes[0] != sizes[1] and not np.isnan(sizes).any():
-                both = {"own": int(sizes[0]), "theirs": int(sizes[1])}
-                return self.fact("input_resized", input=names[table.name_id[row]], **both)
+                text, own, theirs = names[table.name_id[row]], int(sizes[0]), int(sizes[1])
+                return self.fact("input_resized", input=text, own=own, theirs=theirs)
         if self.evidence.left_out.inputs:
             return self.fact("unrecorded.given")
         unknown = [

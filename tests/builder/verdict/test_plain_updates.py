@@ -58,7 +58,8 @@ class Optimizers:
 
     def parameter(self, size: int) -> Array:
         scale = 10.0 ** self.rng.choice([-3.5, -2.5, 0.0, 0.0, 0.0])
-        return self.rng.normal(0.2, 1.0, size=size) * scale * (self.rng.random() > 0.05)
+        values = self.rng.normal(0.2, 1.0, size=size) * scale
+        return np.asarray(values * (self.rng.random() > 0.05))
 
     def parts(self, parameters: list[Array]) -> list[Array]:
         """What this rank has of them."""
@@ -231,10 +232,10 @@ def plain(debug: Run, reference: Run) -> tuple[int, int, dict[Any, Any]] | None:
         given = list(dict.fromkeys(number for one in calls for number in one.numbers))
         if not theirs:
             continue
-        for one in given:
-            if not any(is_same_number(one, each) for each in due):
-                first = next(call for call in calls if one in call.numbers)
-                told = fact("updates.given", own=one, theirs=due[:4])
+        for value in given:
+            if not any(is_same_number(value, each) for each in due):
+                first = next(call for call in calls if value in call.numbers)
+                told = fact("updates.given", own=value, theirs=due[:4])
                 said.setdefault((0, first.name), []).append(told)
         lost = [
             one
