@@ -72,7 +72,8 @@ class DrawnRanks(Draw):
                 self.make(stem, [self.one_of(pool)], [inner], name, flags=flags)
             else:
                 sides = ((0, 1), (0,), (1,))[rng.integers(3)]
-                self.make("Torch.exp", [self.one_of(pool)], [inner], name, sides)
+                stem = str(rng.choice(["Torch.exp", "Tensor.mul_"]))
+                self.make(stem, [self.one_of(pool)], [inner], name, sides)
             pool.append(inner)
         if rng.random() < 0.5:
             for side, own in enumerate(self.sides):
