@@ -373,33 +373,6 @@ def test_what_may_be_of_others_stands_behind_what_is_not() -> None:
     assert update.is_of_others
 
 
-def gathering(**changes: Any) -> Accused:
-    """Parts of parameters that a rank gives to be gathered."""
-    given = {"suspect_id": 2, "stem": "Torch.fsdp_all_gather", "cause": "weight", "seq": 5}
-    return suspect(**(given | {"talks": False} | changes))
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "follows"),
-    [
-        (weights(step=0), gathering(), True),
-        (weights(step=0), gathering(rank=1), True),
-        (weights(step=0, cause="output"), gathering(), False),
-        (weights(step=0), gathering(cause="output"), False),
-        (weights(step=0), gathering(stem="Torch.mul"), False),
-        (weights(step=0), gathering(strength=WEAK), False),
-        (weights(step=0), gathering(step=1), False),
-        (weights(step=0), gathering(seq=10), False),
-        (gathering(suspect_id=1, seq=9), gathering(), False),
-    ],
-)
-def test_weights_follow_from_what_was_gathered_before(
-    one: Accused, other: Accused, follows: bool
-) -> None:
-    _, added = heard(one, other, steps=2)
-    assert any(code in ("gathered_wrong", "from_rank") for code in added) == follows
-
-
 @pytest.mark.parametrize(
     ("step", "rank", "code", "right"),
     [
@@ -422,34 +395,3 @@ def test_weights_behind_a_step_that_rounding_may_hide_are_a_doubt(
         places.append(PlaceRuling(step, rank, CLEAN, said, 9))
     strength, added = heard(weights(step=2), places=places)
     assert (strength, [code for code in added if not code.startswith("on_ranks")]) == right
-
-
-def test_limits_of_the_whole_are_the_widest_of_all_places() -> None:
-    limits = (
-        fact("limits.forward", calls=95, forward=0.02),
-        fact("limits", calls=90, forward=0.01, backward=0.2),
-        fact("limits", calls=95, forward=0.03, backward=0.1),
-    )
-    noise = fact("assumed_noise.forward", forward=1e-3), fact("assumed_noise.forward", forward=2e-3)
-    vanished = fact("vanished", calls=3), fact("vanished", calls=4)
-    told = [
-        (limits[0], noise[0], vanished[0]),
-        (limits[1], noise[1], vanished[1]),
-        (fact("limits.factor", calls=75, factor=1.5), limits[2]),
-    ]
-    places = [PlaceRuling(0, rank, CLEAN, said, 9) for rank, said in enumerate(told)]
-    assert ruled(places=places).said == (
-        fact("clean", nodes=27),
-        fact("limits.factor", calls=75, factor=1.5),
-        fact("limits", calls=90, forward=0.03, backward=0.2),
-        noise[1],
-        vanished[0],
-    )
-
-
-def test_what_was_left_out_is_said_of_the_whole_once() -> None:
-    asked = fact("without", kinds=["output"])
-    places = [PlaceRuling(0, rank, CLEAN, (fact("clean", nodes=9), asked), 9) for rank in (0, 1)]
-    assert ruled(places=places).said == (fact("clean", nodes=18), asked)
-    assert ruled(places=places[:1]).said == (fact("clean", nodes=9), asked)
-    assert ruled(suspect(), places=places).said[-1] == asked
