@@ -20,7 +20,7 @@ from msprobe_builder.verdict.model.weighing import Weighing
 from tests.builder.verdict.drawn_evidence import evidence_drawn
 from tests.builder.verdict.drawn_ranks import ranks_drawn
 
-TRIED = [(seed, is_of_ranks) for seed in range(16) for is_of_ranks in (False, True)]
+TRIED = [(seed, is_of_ranks) for seed in range(18) for is_of_ranks in (False, True)]
 FILTERS = (
     LeftOut(),
     LeftOut(skips=(True, False)),
@@ -33,14 +33,24 @@ FILTERS = (
 def rivals_evidence(seed: int, is_of_ranks: bool) -> Evidence:
     """Of a drawn program, some tensors of which hold the same elements at other places."""
     one = ranks_drawn(seed)[0] if is_of_ranks else evidence_drawn(800 + seed, seed % 2 == 1)
-    runs, rng = one.runs, np.random.default_rng(seed)
-    table, count = runs.npu.table, len(runs.npu.table)
+    rng, table = np.random.default_rng(seed), one.runs.npu.table
+    count = len(table)
     size, moved = one.seen.size.copy(), one.seen.moved.copy()
     again = np.flatnonzero(rng.random(count) < 0.15)
+    weights = np.flatnonzero(table.is_tensor & (table.section == Section.PARAMETERS))
+    inputs = np.flatnonzero(table.is_tensor & (table.section == Section.INPUT))
+    origin = one.runs.origin.copy()
+    for row in inputs[rng.random(len(inputs)) < 0.3].tolist():
+        before = weights[weights < row][-3:]
+        if len(before):  # calls work with the weights of modules before them
+            origin[row] = rng.choice(before)
+    runs = replace(one.runs, origin=origin)
+    one = replace(one, runs=runs)
     if seed % 3 == 0:  # of data and weights these alone differ
         given = data(one)
         size[given] = 0.0
-        again = np.array(sorted(rng.permutation(given)[: 1 + seed // 3]), np.int64)
+        chosen = np.array(given)[np.isin(given, weights)] if seed % 2 else np.array(given)
+        again = np.sort(rng.permutation(chosen)[: 1 + seed // 3 % 3])
         size[again] = 0.1
         moved[:, np.setdiff1d(given, again)] = 0.0
     moved[:2, again] = 0.0
@@ -49,7 +59,7 @@ def rivals_evidence(seed: int, is_of_ranks: bool) -> Evidence:
     exact = np.where(rng.random(count) < 0.2, 0.1, one.seen.exact)
     if seed % 3 == 0:
         exact[again] = np.nan
-    resized = np.where(rng.random(count) < 0.05, 3.0, table.numel)
+    resized = np.where(rng.random(count) < 0.1, 2.0, table.numel)
     npu = replace(runs.npu, table=replace(table, numel=resized))
     return replace(
         one,
