@@ -122,8 +122,9 @@ class DrawnRanks(Draw):
 
     def updates(self) -> None:
         """An optimizer's calls, some of which are given next to nothing."""
-        for _ in range(4):
-            own = self.tensor((6,))
+        for turn in range(6):
+            shape = tuple(self.one_of(self.back[-4:])[0]["shape"]) if turn > 3 else (6,)
+            own = self.tensor(shape)
             shrunk = 10.0 ** -float(self.rng.integers(0, 8))
             sides = [
                 {key: one * shrunk if isinstance(one, float) else one for key, one in each.items()}
