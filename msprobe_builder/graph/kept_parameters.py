@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.dump.names import Direction
 from msprobe_builder.graph.calls import Calls
 from msprobe_builder.operators import questions
 from msprobe_builder.operators.operator import Kind
@@ -26,7 +27,8 @@ def keeps_parameters(calls: Calls, parent: NDArray[np.int64]) -> NDArray[np.bool
         )
     )
     moves |= calls.of_stems(packs) == 1
-    return np.asarray(moves & ~calls.is_module[parent] & calls.is_api)
+    is_inside = calls.is_module[parent] & (calls.direction[parent] != Direction.NONE)  # no root
+    return np.asarray(moves & ~is_inside & calls.is_api)
 
 
 def packs(stem: str) -> bool:

@@ -374,8 +374,9 @@ def _stepped_at_once(evidence: Evidence, rows: Int) -> Bool:
     equal = (seen.moved == 0).all(axis=0) & (seen.elements >= _SEVERAL)
     differs[table.node[given & ~equal]] = True
     apart = np.abs(table.statistics[:3, rows] - runs.bench.table.statistics[:3, other])
-    share = apart[2] / np.fmax(apart[0], apart[1])
-    return np.asarray(~differs[table.node[rows]] & (share >= _MOST_STEP))
+    furthest = np.fmax(apart[0], apart[1])  # of equal extremes nobody knows how far a step is
+    most_step = (furthest > 0) & (apart[2] >= _MOST_STEP * furthest)
+    return np.asarray(~differs[table.node[rows]] & most_step)
 
 
 def _cast_alone(runs: Runs) -> Bool:

@@ -10,6 +10,7 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.words import THE_REFERENCE, THIS_RUN
+from msprobe_builder.graph.tree import is_outside_of_modules
 from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.arguments import Argument
 from msprobe_builder.verdict.findings import Cause
@@ -151,18 +152,18 @@ def _told_of_unrecorded(evidence: Evidence, clue: Clue, name: str, how: Fact) ->
 def _told_of_external(evidence: Evidence, clue: Clue, name: str, how: Fact) -> Fact:
     """Of a tensor that no recorded call has made."""
     runs, calls, row = evidence.runs, evidence.runs.npu.calls, clue.row
-    around = int(runs.npu.tree.parent[clue.node])
+    is_outside = is_outside_of_modules(runs.npu.tree, clue.node)
     step = micro_step_of_same(runs.npu.table, runs.bench, row, int(runs.other[row]))
     if step >= 0:
         return fact("external.of_micro_step", name=name, how=how, micro_step=step)
     if calls.direction[clue.node] == Direction.BACKWARD:
         return fact("external.unrecorded", name=name, how=how)
     is_behind = calls.direction[calls.last_pass] == Direction.BACKWARD
-    is_behind &= clue.node > calls.last_pass and calls.direction[around] == Direction.NONE
+    is_behind &= clue.node > calls.last_pass and is_outside
     if calls.is_api[clue.node] and is_behind:
         return fact("external.accumulated", name=name, how=how)
     is_weight = runs.npu.table.section[row] == Section.PARAMETERS
-    if calls.is_api[clue.node] and calls.is_module[around] and not is_weight:
+    if calls.is_api[clue.node] and not (is_outside or is_weight):
         return fact("external.buffer", name=name, how=how)
     return fact("external.other_data", name=name, how=how)
 

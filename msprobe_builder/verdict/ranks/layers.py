@@ -200,7 +200,7 @@ def is_rest_of_sum(evidence: Evidence, clue: Clue) -> bool:
     alike &= (table.name_id == table.name_id[row]) & (table.section == Section.INPUT)
     alike &= table.node > calls.last_pass
     norms = table.statistics[3]
-    return bool(norms[row] < _REST * np.nanmax(norms[alike]))
+    return bool(norms[row] < _REST * np.nanmax(norms[alike], initial=0.0))
 
 
 def is_added_up_later(evidence: Evidence, clue: Clue) -> bool:

@@ -11,11 +11,14 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.model.clue import Evidence
 from tests.builder.verdict.columns import compared, evidence_of
 from tests.builder.verdict.drawn_programs import drawn_program
+from tests.builder.verdict.drawn_ranks import ranks_drawn
 
 
 @functools.cache
-def evidence_drawn(seed: int, mixed: bool, calls: int = 30) -> Evidence:
-    """All that clues are taken from, of one program."""
+def evidence_drawn(seed: int, mixed: bool | None, calls: int = 30) -> Evidence:
+    """All that clues are taken from, of one program: of several ranks without ``mixed``."""
+    if mixed is None:
+        return ranks_drawn(seed)[0]
     return evidence_of(compared(*drawn_program(seed, calls, mixed=mixed, richly=True)))
 
 

@@ -220,9 +220,10 @@ class PlainGiven(PlainClues):
             if not near:
                 worst = self.latent[earlier[-1]] if earlier else 0.0
         elif runs.backward[: node + 1].any() and norm > 0:
-            shape = self.table.shape_id
+            shape, norms = self.table.shape_id, self.seen.norm
             parts = [
-                self.latent[one] * self.seen.norm[one]
+                self.latent[one]
+                * (self.table.statistics[3, one] if math.isnan(norms[one]) else norms[one])
                 for one in self.tensors
                 if self.is_back(one)
                 and self.table.section[one] == Section.OUTPUT

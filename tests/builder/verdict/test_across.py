@@ -9,6 +9,7 @@ import pytest
 
 from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
 from msprobe_builder.facts.fact import Fact, Facts, fact
+from msprobe_builder.facts.words import HIDDEN
 from msprobe_builder.verdict.ruling.across import Ruling, apart, judge_across
 from msprobe_builder.verdict.ruling.all_ranks import (
     Accused,
@@ -362,3 +363,35 @@ def test_a_call_is_named_with_its_module_and_side() -> None:
     assert told.arguments["name"] == fact("accused.of_reference", name=name)
     assert "at" not in told.arguments  # of one step and rank
     assert told.arguments["source"] == fact("accused.source", line="train.py:7")
+
+
+def test_what_may_be_of_others_stands_behind_what_is_not() -> None:
+    update = suspect(is_update=True, cause="external", talks=False, stem="Torch.add", strength=WEAK)
+    there = elsewhere(strength=WEAK, rank=1, seq=40, place=3)
+    ruling = ruled(update, there)
+    assert [one.rank for one in ruling.standing] == [1, 0]
+    assert update.is_of_others
+
+
+@pytest.mark.parametrize(
+    ("step", "rank", "code", "right"),
+    [
+        (0, 0, HIDDEN, (WEAK, ["step_before.uncertain"])),
+        (1, 0, HIDDEN, (WEAK, ["step_before.uncertain"])),
+        (0, 1, HIDDEN, (STRONG, ["step_before.agrees"])),
+        (2, 0, HIDDEN, (STRONG, ["step_before.agrees"])),
+        (3, 0, HIDDEN, (STRONG, ["step_before.agrees"])),
+        (0, 0, "clean", (STRONG, ["step_before.agrees"])),
+    ],
+)
+def test_weights_behind_a_step_that_rounding_may_hide_are_a_doubt(
+    step: int, rank: int, code: str, right: tuple[int, list[str]]
+) -> None:
+    said = (fact(code),)
+    places = [
+        PlaceRuling(at, 0, CLEAN, said if (at, 0) == (step, rank) else (), 9) for at in range(4)
+    ]
+    if rank:
+        places.append(PlaceRuling(step, rank, CLEAN, said, 9))
+    strength, added = heard(weights(step=2), places=places)
+    assert (strength, [code for code in added if not code.startswith("on_ranks")]) == right

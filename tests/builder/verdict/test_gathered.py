@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from msprobe_builder.base.codes import Direction, Kind, Strength
@@ -10,6 +12,7 @@ from msprobe_builder.facts.fact import fact
 from msprobe_builder.verdict.ruling.across import judge_across
 from msprobe_builder.verdict.ruling.all_ranks import Accused, AllRanks, PlaceRuling
 from msprobe_builder.verdict.ruling.conclusion import FAULT
+from tests.builder.verdict.test_across import heard, suspect, weights
 
 STRONG, WEAK, NONE = Strength.STRONG, Strength.WEAK, Strength.NONE
 
@@ -67,3 +70,30 @@ def test_a_weight_follows_from_parts_of_another_rank() -> None:
 
 def test_what_is_gathered_later_explains_no_weight() -> None:
     assert answered(STRONG, STRONG, 1, seq=9).strength == STRONG
+
+
+def gathering(**changes: Any) -> Accused:
+    """Parts of parameters that a rank gives to be gathered."""
+    given = {"suspect_id": 2, "stem": "Torch.fsdp_all_gather", "cause": "weight", "seq": 5}
+    return suspect(**(given | {"talks": False} | changes))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "follows"),
+    [
+        (weights(step=0), gathering(), True),
+        (weights(step=0), gathering(rank=1), True),
+        (weights(step=0, cause="output"), gathering(), False),
+        (weights(step=0), gathering(cause="output"), False),
+        (weights(step=0), gathering(stem="Torch.mul"), False),
+        (weights(step=0), gathering(strength=WEAK), False),
+        (weights(step=0), gathering(step=1), False),
+        (weights(step=0), gathering(seq=10), False),
+        (gathering(suspect_id=1, seq=9), gathering(), False),
+    ],
+)
+def test_weights_follow_from_what_was_gathered_before(
+    one: Accused, other: Accused, follows: bool
+) -> None:
+    _, added = heard(one, other, steps=2)
+    assert any(code in ("gathered_wrong", "from_rank") for code in added) == follows

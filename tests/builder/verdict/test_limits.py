@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.verdict import Verdict, read_verdict
+from msprobe_builder.facts.fact import fact
+from msprobe_builder.verdict.ruling.all_ranks import PlaceRuling
+from msprobe_builder.verdict.ruling.conclusion import CLEAN
+from tests.builder.verdict.test_across import ruled, suspect
 from tests.builder.verdict.test_mechanisms import Program, judged, values
 
 Array = NDArray[Any]
@@ -77,3 +81,34 @@ def test_what_is_infinite_throughout_hides_nothing_behind_it(tmp_path: Path) -> 
         "output",
         "strong",
     )
+
+
+def test_limits_of_the_whole_are_the_widest_of_all_places() -> None:
+    limits = (
+        fact("limits.forward", calls=95, forward=0.02),
+        fact("limits", calls=90, forward=0.01, backward=0.2),
+        fact("limits", calls=95, forward=0.03, backward=0.1),
+    )
+    noise = fact("assumed_noise.forward", forward=1e-3), fact("assumed_noise.forward", forward=2e-3)
+    vanished = fact("vanished", calls=3), fact("vanished", calls=4)
+    told = [
+        (limits[0], noise[0], vanished[0]),
+        (limits[1], noise[1], vanished[1]),
+        (fact("limits.factor", calls=75, factor=1.5), limits[2]),
+    ]
+    places = [PlaceRuling(0, rank, CLEAN, said, 9) for rank, said in enumerate(told)]
+    assert ruled(places=places).said == (
+        fact("clean", nodes=27),
+        fact("limits.factor", calls=75, factor=1.5),
+        fact("limits", calls=90, forward=0.03, backward=0.2),
+        noise[1],
+        vanished[0],
+    )
+
+
+def test_what_was_left_out_is_said_of_the_whole_once() -> None:
+    asked = fact("without", kinds=["output"])
+    places = [PlaceRuling(0, rank, CLEAN, (fact("clean", nodes=9), asked), 9) for rank in (0, 1)]
+    assert ruled(places=places).said == (fact("clean", nodes=18), asked)
+    assert ruled(places=places[:1]).said == (fact("clean", nodes=9), asked)
+    assert ruled(suspect(), places=places).said[-1] == asked

@@ -31,7 +31,7 @@ from msprobe_builder.verdict.model.ranking import placed
 from msprobe_builder.verdict.model.weighing import Weighing
 from tests.builder.verdict.drawn_evidence import evidence_drawn
 
-TRIED = [(seed, mixed) for seed in range(600, 630) for mixed in (False, True)]
+TRIED = [(seed, mixed) for seed in range(600, 630) for mixed in (False, True, None)]
 ONE_SIDED = (Cause.MISSING, Cause.EXTRA)
 GIVEN = (Cause.OUTPUT, Cause.EXTERNAL, Cause.BETWEEN, *ONE_SIDED, Cause.WIRING)
 OF_PROGRAM = (Cause.ARGUMENT, Cause.GRADIENT, Cause.WEIGHT, Cause.WEIGHTS)
@@ -241,7 +241,7 @@ class Felt:
 
 
 @pytest.mark.parametrize(("seed", "mixed"), TRIED)
-def test_a_clue_is_felt_or_vanishes(seed: int, mixed: bool) -> None:
+def test_a_clue_is_felt_or_vanishes(seed: int, mixed: bool | None) -> None:
     evidence = evidence_drawn(seed, mixed)
     with np.errstate(all="ignore"):
         every = clues(evidence, Weighing())

@@ -31,7 +31,7 @@ from tests.builder.verdict.plain_clues import PlainClues
 
 SEEDS = range(200, 224)
 SINGLE = 2.0**-23
-TRIED = [(seed, mixed) for seed in SEEDS for mixed in (False, True)]
+TRIED = [(seed, mixed) for seed in SEEDS for mixed in (False, True, None)]
 
 
 @pytest.fixture(params=TRIED, ids=str)

@@ -23,7 +23,7 @@ from msprobe_builder.verdict.model.outputs import first_alone, of_draws
 from msprobe_builder.verdict.model.ranking import _credible_first, once, placed
 from tests.builder.verdict.drawn_evidence import evidence_drawn
 
-TRIED = [(seed, mixed) for seed in range(400, 420) for mixed in (False, True)]
+TRIED = [(seed, mixed) for seed in range(400, 420) for mixed in (False, True, None)]
 
 
 @pytest.fixture(params=TRIED, ids=str)

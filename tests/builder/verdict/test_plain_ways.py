@@ -16,7 +16,7 @@ from msprobe_builder.verdict.model.conduct import REACH
 from msprobe_builder.verdict.model.converging import Leaks, Ways
 from tests.builder.verdict.drawn_evidence import evidence_drawn, sizes, unit_of
 
-TRIED = [(seed, mixed) for seed in range(200, 224) for mixed in (False, True)]
+TRIED = [(seed, mixed) for seed in range(200, 224) for mixed in (False, True, None)]
 
 
 @pytest.fixture(params=TRIED, ids=str)
