@@ -17,6 +17,7 @@ from msprobe_builder.verdict.model.agreement import (
     no_gradient_tells,
     results_agree,
 )
+from msprobe_builder.verdict.model.blamed import first_alone, looked_behind
 from msprobe_builder.verdict.model.clue import DOUBT, NUMBERS, ONE_SIDED, ROOTS, Clue, Evidence
 from msprobe_builder.verdict.model.edges import made_outside, maker_guessed, written_by
 from msprobe_builder.verdict.model.exchanged import exchanged
@@ -25,11 +26,7 @@ from msprobe_builder.verdict.model.lacking import (
     left_out_inside,
     trains_otherwise,
 )
-from msprobe_builder.verdict.model.outputs import (
-    first_alone,
-    looked_behind,
-    shown_behind,
-)
+from msprobe_builder.verdict.model.outputs import shown_behind
 from msprobe_builder.verdict.model.runs import Runs
 from msprobe_builder.verdict.model.weighing import Weighing
 

@@ -16,10 +16,11 @@ from msprobe_builder.operators.operator import Kind
 from msprobe_builder.operators.table import operator_of
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.arrangement import arranged_by, blindly_before
+from msprobe_builder.verdict.model.blamed import first_alone
 from msprobe_builder.verdict.model.clue import Clue, Evidence, idle_calls
 from msprobe_builder.verdict.model.coverage import coverage
 from msprobe_builder.verdict.model.exchanged import exchanged, is_of_unpaired
-from msprobe_builder.verdict.model.outputs import first_alone, of_draws
+from msprobe_builder.verdict.model.outputs import of_draws
 from msprobe_builder.verdict.model.ranking import _credible_first, once, placed
 from tests.builder.verdict.drawn_evidence import evidence_drawn
 

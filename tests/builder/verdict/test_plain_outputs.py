@@ -12,7 +12,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.operators.table import operator_of
 from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.model import outputs
+from msprobe_builder.verdict.model import blamed, outputs
 from msprobe_builder.verdict.model.arrangement import blindly_before
 from msprobe_builder.verdict.model.clue import Clue, Evidence
 from msprobe_builder.verdict.model.runs import Runs
@@ -101,7 +101,7 @@ def test_a_call_of_one_side_alone_has_made_what_was_not_compared(evidence: Evide
 
     for node in range(len(runs.npu.tree)):
         if runs.partner[node] >= 0:
-            assert outputs._given_by_unmatched(evidence, node) == made_alone(node)
+            assert blamed._given_by_unmatched(evidence, node) == made_alone(node)
 
 
 def operation(part: Part, node: int) -> tuple[str, int]:
@@ -126,7 +126,7 @@ def test_calls_alone_stand_for_the_first_of_those_behind_one_another(evidence: E
             if not before:
                 break
             first = before[0]
-        assert outputs._first_of_alike(runs, node) == first
+        assert blamed._first_of_alike(runs, node) == first
     for side, (part, _, origin, other) in enumerate(sides(runs)):
         for node in range(len(part.tree)):
             first = node
@@ -141,7 +141,7 @@ def test_calls_alone_stand_for_the_first_of_those_behind_one_another(evidence: E
                 if not before:
                     break
                 first = min(before)
-            assert outputs._before_unknown(runs, side, node) == first
+            assert blamed._before_unknown(runs, side, node) == first
 
 
 def test_an_argument_is_shown_by_what_is_made_with_it(evidence: Evidence) -> None:

@@ -1,0 +1,162 @@
+"""Which call is to blame for what another one puts out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import operations
+from msprobe_builder.graph.part import inputs_of
+from msprobe_builder.operators.questions import casts
+from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.model.arrangement import arranged_by, joined_alike
+from msprobe_builder.verdict.model.clue import Clue, Evidence
+from msprobe_builder.verdict.model.observations import WORST
+from msprobe_builder.verdict.model.outputs import are_of_one_batch
+from msprobe_builder.verdict.model.runs import Runs
+
+Int = NDArray[np.int64]
+
+_GROSS = 0.02  # less than elements of other places are off by
+_IDLE_CALLS, _ALIKE_CALLS = 4, 64  # behind one another
+
+
+def looked_behind(evidence: Evidence, clue: Clue) -> Clue:
+    """The clue of an output as one of a call before that is more likely to blame, if any."""
+    runs = evidence.runs
+    if clue.error >= WORST:
+        return replace(clue, node=_origin(runs, clue.node))
+    ahead = int(runs.npu.calls.twin[clue.node]) if runs.backward[clue.node] else -1
+    if ahead >= 0 and (runs.partner[ahead] < 0 or runs.other_operator[ahead]):
+        return replace(clue, node=ahead)  # another call gives back another gradient
+    if runs.partner[clue.node] < 0 or runs.other_operator[clue.node]:
+        return replace(clue, node=_first_of_alike(runs, clue.node))
+    unmatched = _given_by_unmatched(evidence, clue.node)
+    if unmatched is not None:
+        return _of_first_alone(evidence, clue, *unmatched)
+    if evidence.is_merged:
+        return clue  # ranks, and what has none, arrange in ways of their own: none is more likely
+    by = arranged_by(runs, clue.node, evidence.arguments, is_gross=clue.error > _GROSS)
+    if by is not None:
+        return replace(clue, side=by[0], node=by[1], cause=Cause.ORDER)
+    given = inputs_of(runs.npu.table, clue.node)
+    if runs.backward[clue.node] or not np.isnan(evidence.seen.exact[given]).any():
+        return clue
+    joined = joined_alike(runs, clue.node) if clue.error > _GROSS else None
+    return clue if joined is None else replace(clue, node=joined, cause=Cause.ORDER, rival="places")
+
+
+def first_alone(runs: Runs, clue: Clue, kind: Int) -> Clue:
+    """A call of one side alone, as the first of those of its operator in its module.
+
+    What the first of them does may not show, such as adding to zeros. ``kind`` are the operations
+    of its side. What stands in no module is looked for in its micro-step alone.
+    """
+    part, partner = ((runs.npu, runs.partner), (runs.bench, runs.bench_partner))[clue.side]
+    if partner[clue.node] >= 0 or not part.calls.is_forward_call[clue.node]:
+        return clue
+    around = int(part.tree.parent[clue.node])
+    begin, step = max(around, 0), part.tree.micro_step
+    nodes = slice(begin, clue.node + 1)
+    alike = (part.tree.parent[nodes] == around) & (kind[nodes] == kind[clue.node])
+    alike &= (partner[nodes] < 0) & (step[nodes] == step[clue.node])
+    first = begin + int(np.argmax(alike))
+    return replace(clue, node=_before_unknown(runs, clue.side, first))
+
+
+def _of_first_alone(evidence: Evidence, clue: Clue, side: int, node: int) -> Clue:
+    """The clue as one of the first of the calls behind one another that nobody can compare."""
+    runs = evidence.runs
+    first = _before_unknown(runs, side, node)
+    if side == 0 and first in evidence.arguments:
+        return replace(clue, node=first, cause=Cause.ARGUMENT)
+    is_alone = (runs.partner, runs.bench_partner)[side][first] < 0
+    cause = Cause.MISSING if side else Cause.EXTRA
+    return replace(clue, side=side, node=first if is_alone else node, cause=cause)
+
+
+def _before_unknown(runs: Runs, side: int, node: int) -> int:
+    """The first call of those behind one another that put out what has no counterpart.
+
+    Only behind the last of them are both sides compared again.
+    """
+    part, maker, other = (
+        (runs.npu, runs.origin, runs.other),
+        (runs.bench, runs.bench_origin, runs.bench_row),
+    )[side]
+    for _ in range(_ALIKE_CALLS):
+        made = maker[inputs_of(part.table, node)]
+        made = made[made >= 0]
+        before = part.table.node[made[other[made] < 0]]
+        before = before[part.calls.is_forward_call[before] & (before < node)]
+        if not len(before):
+            break
+        node = int(before.min())
+    return node
+
+
+def _given_by_unmatched(evidence: Evidence, node: int) -> tuple[int, int] | None:
+    """Side and node of a call of one side alone that has made what a call is given.
+
+    Of another size than there, or in place of what there is not: nothing of it was compared.
+    """
+    runs = evidence.runs
+    if not are_of_one_batch(runs):
+        return None
+    bench = (runs.bench, runs.bench_partner, runs.bench_origin, runs.bench_row)
+    for side, at, (part, partner, maker, known) in (
+        (0, node, (runs.npu, runs.partner, runs.origin, runs.other)),
+        (1, int(runs.partner[node]), bench),
+    ):
+        rows = [row for row in inputs_of(part.table, at).tolist() if known[row] < 0]
+        for _ in range(_IDLE_CALLS):
+            made = [int(part.table.node[maker[row]]) for row in rows if maker[row] >= 0]
+            alone = [one for one in made if partner[one] < 0 and part.calls.is_forward_call[one]]
+            for one in alone:
+                if not casts(part.calls.operators[int(part.calls.stem[one])]):
+                    return side, one
+            rows = [row for one in alone for row in inputs_of(part.table, one).tolist()]
+    return None
+
+
+def _first_of_alike(runs: Runs, node: int) -> int:
+    """The first of calls of one operator, alone on this side, each given what the one before made.
+
+    What they make together is judged behind the last.
+    """
+    table, kind = runs.npu.table, operations(runs.npu.calls)
+    for _ in range(_ALIKE_CALLS):
+        made = runs.origin[inputs_of(table, node)]
+        before = table.node[made[made >= 0]]
+        before = before[(before < node) & (kind[before] == kind[node])]
+        before = before[(runs.partner[before] < 0) | runs.other_operator[before]]
+        if not len(before):
+            break
+        node = int(before[0])
+    return node
+
+
+def _origin(runs: Runs, node: int) -> int:
+    """The call that first put out infinity on this side alone, followed back from what broke."""
+    table, bench = runs.npu.table, runs.bench.table
+    for _ in range(64):
+        first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+        for row in range(first, last):
+            made = int(runs.maker[row])
+            other = int(runs.other[row])
+            if table.section[row] != Section.INPUT or made < 0 or other < 0:
+                continue
+            infinite = np.isinf(table.statistics[:2, row]).any()
+            if (
+                infinite
+                and not np.isinf(bench.statistics[:2, other]).any()
+                and table.node[made] < node
+            ):
+                node = int(table.node[made])
+                break
+        else:
+            return node
+    return node
