@@ -130,6 +130,8 @@ def _judged(result: PairResult, weighing: Weighing) -> Judgement:
     if conclusion != FAULT:
         conclusion, said = _with_limits(evidence, conclusion, said, compared)
         said += told_of_vanished(runs, vanished)
+    if conclusion == CLEAN:
+        said += told_of_alone(runs)
     if scale is not None:
         said += (told_of_scale(scale.factor),)
     if products and conclusion == CLEAN:
@@ -326,6 +328,18 @@ def told_of_vanished(runs: Runs, vanished: list[Clue]) -> Facts:
     if not nodes:
         return ()
     return (fact("vanished", nodes=len(nodes), name=runs.npu.tree.names[nodes[0]]),)
+
+
+def told_of_alone(runs: Runs) -> Facts:
+    """Calls of one side alone: how many, and the first."""
+    own, theirs = (
+        np.flatnonzero(part.calls.is_forward_call & part.calls.is_api & (partner < 0))
+        for part, partner in ((runs.npu, runs.partner), (runs.bench, runs.bench_partner))
+    )
+    if not (len(own) or len(theirs)):
+        return ()
+    first = runs.npu.tree.names[own[0]] if len(own) else runs.bench.tree.names[theirs[0]]
+    return (fact("alone", own=len(own), theirs=len(theirs), name=first),)
 
 
 def not_compared(runs: Runs) -> Facts:

@@ -14,6 +14,7 @@ from msprobe_builder.operators.questions import casts
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.arrangement import arranged_by, joined_alike
 from msprobe_builder.verdict.model.clue import Clue, Evidence
+from msprobe_builder.verdict.model.conduct import SUMS
 from msprobe_builder.verdict.model.observations import WORST
 from msprobe_builder.verdict.model.outputs import are_of_one_batch
 from msprobe_builder.verdict.model.runs import Runs
@@ -37,6 +38,10 @@ def looked_behind(evidence: Evidence, clue: Clue) -> Clue:
     unmatched = _given_by_unmatched(evidence, clue.node)
     if unmatched is not None:
         return _of_first_alone(evidence, clue, *unmatched)
+    resized = _of_other_size(evidence, clue.node)
+    if resized >= 0:
+        cause = Cause.ARGUMENT if resized in evidence.arguments else Cause.OUTPUT
+        return replace(clue, node=resized, cause=cause)
     if evidence.is_merged:
         return clue  # ranks, and what has none, arrange in ways of their own: none is more likely
     by = arranged_by(runs, clue.node, evidence.arguments, is_gross=clue.error > _GROSS)
@@ -120,6 +125,26 @@ def _given_by_unmatched(evidence: Evidence, node: int) -> tuple[int, int] | None
                     return side, one
             rows = [row for one in alone for row in inputs_of(part.table, one).tolist()]
     return None
+
+
+def _of_other_size(evidence: Evidence, node: int) -> int:
+    """The call of both sides that put out more or fewer elements than there, of the same; or -1.
+
+    Such as a mean over other dimensions. What a call is given of it was not compared.
+    """
+    runs, table, paired = evidence.runs, evidence.runs.npu.table, evidence.paired
+    if not are_of_one_batch(runs) or runs.backward[node]:
+        return -1
+    for row in inputs_of(table, node).tolist():
+        other, made = int(paired[row]), int(runs.origin[row])
+        resized = other >= 0 and table.numel[row] != runs.bench.table.numel[other]
+        if not resized or made < 0 or runs.partner[table.node[made]] < 0:
+            continue
+        if evidence.does.kind[table.node[made]] != SUMS:
+            continue  # how many others put out may follow from data
+        if (runs.other[inputs_of(table, int(table.node[made]))] >= 0).all():
+            return int(table.node[made])
+    return -1
 
 
 def _first_of_alike(runs: Runs, node: int) -> int:

@@ -154,3 +154,41 @@ def test_a_gradient_that_no_call_has_put_out_accuses_nobody_strongly(
     best = answer["suspects"][0]
     assert (best["cause"], best["strength"]) == ("between", "weak")
     assert answer["conclusion"] == "undecided"
+
+
+def averaged(dimension: int | None, norm: float) -> tuple[dict[str, Record], dict[str, Any]]:
+    """A tensor from which its mean is taken, of all elements or along a dimension."""
+    given, shape = named(2.0), [12] if dimension is not None else [1]
+    mean = {**named(norm), "shape": shape}
+    arguments = [given] if dimension is None else [given, {"type": "int", "value": dimension}]
+    records = {
+        "Torch.mean.0.forward": forward(arguments, [mean]),
+        "Torch.sub.0.forward": forward([given, mean], [named(norm)]),
+    }
+    return records, dict.fromkeys(records)
+
+
+def test_a_mean_of_another_size_is_told_and_not_what_it_is_given_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = {"npu": averaged(0, 4.0), "bench": averaged(None, 3.0)}
+    paths = {name: write_dump(tmp_path / name, *side) for name, side in sides.items()}
+    answer = verdict(tmp_path / "build", capsys, **paths)
+    assert answer["suspects"][0]["node"] == "Torch.mean.0.forward"
+
+
+def test_calls_of_one_side_alone_are_told_beside_a_clean_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = {
+        f"Torch.{name}.0.forward": forward([named(2.0 + at)], [named(3.0 + at)])
+        for at, name in enumerate(("sin", "cos", "tanh", "exp"))
+    }
+    npu = {**bench, "Torch.count_nonzero.0.forward": forward([named(3.0)], [named(1.0)])}
+    paths = {
+        name: write_dump(tmp_path / name, records, dict.fromkeys(records))
+        for name, records in (("npu", npu), ("bench", bench))
+    }
+    answer = verdict(tmp_path / "build", capsys, **paths)
+    assert answer["conclusion"] == "clean"
+    assert "1 call of npu and 0 of bench have no counterpart" in str(answer)
