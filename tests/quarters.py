@@ -16,11 +16,12 @@ HALF = "half"
 CHOICES = (ALL, COMMIT, HALF, *map(str, range(PARTS)))
 # Folders whose tests build, train, serve, or open pages: most of the time, not most of the tests.
 COSTLY = (
-    *("tests/alignment/", "tests/browser/", "tests/checks/", "tests/collector/", "tests/faults/"),
-    *("tests/operators/", "tests/plugin/", "tests/properties/", "tests/recorded/"),
-    *("tests/reliability/", "tests/test_shares.py"),
-    *(f"tests/builder/{name}/" for name in ("communication", "merge", "pipeline", "rematch")),
-    *("tests/builder/tables/", "tests/builder/verdict/"),
+    *("tests/alignment/", "tests/bisect/", "tests/browser/", "tests/checks/", "tests/collector/"),
+    *("tests/faults/", "tests/fuzz/", "tests/operators/", "tests/plugin/", "tests/properties/"),
+    *("tests/recorded/", "tests/reliability/", "tests/test_shares.py"),
+    *(f"tests/builder/{name}/" for name in ("communication", "database", "merge", "metrics")),
+    *(f"tests/builder/{name}/" for name in ("overflow", "pipeline", "rematch", "tables")),
+    "tests/builder/verdict/",
 )
 
 
