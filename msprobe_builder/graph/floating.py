@@ -47,12 +47,21 @@ _TYPES = {
 
 
 SINGLE = _FLOAT32.epsilon
+_USUAL = 0.95  # of the tensors have a type that is no coarser
 FLOAT16 = _FLOAT16.epsilon  # of float16, which no other type shares
 
 
 def epsilons(dtype_id: NDArray[np.int64], texts: Texts) -> NDArray[np.float64]:
     """Rounding unit of each row's dtype; float32's where it is unknown or no float."""
     return _column(dtype_id, texts, 0)
+
+
+def in_use(units: NDArray[np.float64]) -> float:
+    """The unit of the coarsest type that is in use all over: what is finer was mostly made of it.
+
+    ``units`` are those of tensors, of which one in twenty may be coarser; float32's where none are.
+    """
+    return float(np.quantile(units, _USUAL)) if len(units) else SINGLE
 
 
 def lowest_numbers(dtype_id: NDArray[np.int64], texts: Texts) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from msprobe_builder.base.codes import SKETCH_METRICS, SLICES
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.shapes import parse_numbers
 from msprobe_builder.facts.fact import Facts
-from msprobe_builder.graph.floating import epsilons, is_boolean, is_complex
+from msprobe_builder.graph.floating import epsilons, in_use, is_boolean, is_complex
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Apart, Metric
 from msprobe_builder.metrics.pairing import Pairs
@@ -28,7 +28,6 @@ _BLOCK = 1 << 12  # pairs at a time
 _NORM = 3
 _BEYOND = 8.0  # times the rounding of a type: no rounding of many calls comes to that
 _LEAST_BEYOND = 1e-4  # of single precision and finer types, which sketches sum as single
-_USUAL = 0.95  # of the pairs are of types that are no coarser than those which count for all
 _OTHER = 8.0  # times: a sketch whose length is so far from the norm is that of another tensor
 _LEAST = 1e-30  # norms below leave the range of single precision when they are squared
 _LARGEST = 1 << 48  # elements
@@ -44,8 +43,7 @@ def beyond_rounding(
     units = np.fmax(
         epsilons(npu.dtype_id, texts)[pairs.npu], epsilons(bench.dtype_id, texts)[pairs.bench]
     )
-    usual = float(np.quantile(units, _USUAL)) if len(units) else 0.0
-    return np.asarray(np.fmax(_BEYOND * np.fmax(units, usual), _LEAST_BEYOND))
+    return np.asarray(np.fmax(_BEYOND * np.fmax(units, in_use(units)), _LEAST_BEYOND))
 
 
 def compare_sketches(

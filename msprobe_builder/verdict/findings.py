@@ -28,6 +28,10 @@ class Cause(IntEnum):
     PART = 15  # an update of the rank's own parameters is unlike all of the reference's
 
 
+# Chances of what something explains as well that is no fault, and of what more than one has felt.
+RIVALLED, CERTAIN = 0.4, 0.82
+
+
 class Place(NamedTuple):
     """A node of one side, and what is the matter with it."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from msprobe_builder.base.codes import Strength
-from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.findings import CERTAIN, RIVALLED, Cause
 from msprobe_builder.verdict.model.clue import ONE_SIDED, Clue
 
 _STRONG = 0.8
@@ -20,10 +20,9 @@ _BY_ARGUMENTS: _Bands = ((0.0, 0.97),)
 _BY_STRUCTURE: _Bands = ((0.0, 0.75), (30.0, 0.96))
 _BY_GRADIENTS: _Bands = ((0.0, 0.75), (100.0, 0.85))
 _UNSEEN = 0.7  # of an argument that differs where nothing that comes out does
-_BY_NUMBERS: _Bands = ((0.0, 0.1), (10.0, 0.3), (30.0, 0.82), (1000.0, 0.88))
+_BY_NUMBERS: _Bands = ((0.0, 0.1), (10.0, 0.3), (30.0, CERTAIN), (1000.0, 0.88))
 _UNSHOWN = 0.3  # of a call on one side alone of which nothing shows
 _MEETS = 0.3  # of what agrees again in all that is computed of it
-_RIVALLED = 0.4  # of what something explains as well that is no fault
 _DRAWN = 0.6  # of random numbers that are drawn otherwise
 _ROUNDING = 2.0
 _FURTHER = 0.3  # of what the clues before leave over
@@ -56,7 +55,7 @@ def _alone(clue: Clue) -> float:
     if clue.meets_again:
         return _MEETS
     if clue.rival or clue.cause is Cause.PART:
-        return _RIVALLED
+        return RIVALLED
     if clue.cause is Cause.ARGUMENT:
         bands = _BY_ARGUMENTS
     elif clue.cause is Cause.GRADIENT and clue.row >= 0:

@@ -28,6 +28,7 @@ from msprobe_builder.verdict.model.edges import of_edges
 from msprobe_builder.verdict.model.exchanged import is_of_unpaired
 from msprobe_builder.verdict.model.lacking import (
     cut_off,
+    has_gradient,
     of_lacking,
     undone,
 )
@@ -185,11 +186,10 @@ def _stays_in_weight(runs: Runs, clue: Clue) -> bool:
     made = runs.maker[given[table.position[given] == table.position[clue.row]]]
     if not len(made) or made[0] < 0 or table.section[made[0]] != Section.PARAMETERS:
         return False
-    names, of = runs.npu.tree.names, int(table.node[made[0]])
-    stem = runs.npu.calls.stems[int(runs.npu.calls.stem[of])]
-    rows = np.flatnonzero(runs.rows(Section.PARAMETERS_GRAD))
-    rows = rows[table.name_id[rows] == table.name_id[made[0]]]
-    return not any(names[node].startswith(stem) for node in table.node[rows].tolist())
+    module = runs.npu.calls.stems[int(runs.npu.calls.stem[table.node[made[0]]])]
+    texts = runs.texts.values
+    parameter = texts[table.name_id[made[0]]].rpartition(".")[2]
+    return not has_gradient(runs.npu, module, parameter, texts)
 
 
 def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:

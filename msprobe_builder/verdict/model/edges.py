@@ -27,7 +27,7 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
 _UNKNOWN_MAKER = 0.5
-_FROM_OUTSIDE = (Maker.PARAMETER, Maker.BUFFER, Maker.OUTSIDE)
+_HELD = (Maker.PARAMETER, Maker.BUFFER)
 _MEAN, _NORM = 2, 3  # of what was read
 _FLIPPED_MOST = 10.0  # times the share of whole numbers that may have flipped
 _BEFORE, _NEAR = 40, 200  # outputs that tell what an unknown one is off by, and how far they lie
@@ -55,7 +55,7 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
     # A call that puts parameters of ranks together takes a rank's parts of them from outside.
     gathers = runs.npu.calls.of_stems(lambda one: one.startswith(GATHERING)) == 1
     weight = (table.section[rows] == Section.PARAMETERS) | (gathers[node] & (made < 0))
-    base[(weight | _came_from_outside(runs)[rows]) & (made < 0)] = 0.0
+    base[(weight | _are_held(runs)[rows]) & (made < 0)] = 0.0
     unmatched = _unmatched(runs.bench, runs.bench_partner)
     missing = (bench_made >= 0) & unmatched[runs.bench.table.node[bench_made]]
     rewired = (made >= 0) & (counterpart >= 0) & (bench_made >= 0) & (counterpart != bench_made)
@@ -100,13 +100,16 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
     yield from _of_parameter_gradients(evidence)
 
 
-def _came_from_outside(runs: Runs) -> Bool:
-    """Rows of which both collectors recorded that no call has made them: weights, buffers, data."""
+def _are_held(runs: Runs) -> Bool:
+    """Rows that both collectors recorded as weights or buffers as they were before the step.
+
+    What else no call has made may be a gradient that was added up, and is off by what those are.
+    """
     both = np.ones(len(runs.npu.table), dtype=bool)
     for table, row in ((runs.npu.table, np.arange(len(both))), (runs.bench.table, runs.other)):
         if table.origins is None:
             return np.zeros(len(both), dtype=bool)
-        both &= (row >= 0) & np.isin(table.origins.kind[row], _FROM_OUTSIDE)
+        both &= (row >= 0) & np.isin(table.origins.kind[row], _HELD)
     return both & ~runs.backward[runs.npu.table.node]
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from msprobe_builder.facts.fact import Facts, fact
 from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.verdict.model.clue import THRESHOLD, Evidence
-from msprobe_builder.verdict.model.noise import spread_of
+from msprobe_builder.verdict.model.noise import QUIET, spread_of
 from msprobe_builder.verdict.model.observations import COMMON, SUMMED
 
 Float = NDArray[np.float64]
@@ -20,7 +20,6 @@ _SHARES, _TOO_WIDE = (0.95, 0.9, 0.75, 0.5), 1.0
 # Where types differ as a habit, or most calls differ in half precision, and a third of the calls
 # hides more than this, one of seven planted faults was called clean; else one of a hundred was.
 _FORWARD, _BACKWARD, _MANY_CALLS, _FEW = 0.02, 0.2, 1 / 3, 30
-_QUIET = 0.5  # share of calls that differ, below which what would differ shows against the others
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def limits_of(evidence: Evidence) -> Limits:
         _SHARES[-1],
     )
     is_wide = limit > np.where(back, _BACKWARD, _FORWARD)
-    in_half = runs.in_use > SINGLE and float(seen.differs[rows].mean()) >= _QUIET
+    in_half = runs.in_use > SINGLE and float(seen.differs[rows].mean()) >= QUIET
     many = any(is_wide[here].mean() > _MANY_CALLS for here in (back, ~back) if here.any())
     return Limits(
         share,

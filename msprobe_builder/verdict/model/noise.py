@@ -19,7 +19,7 @@ Float = NDArray[np.float64]
 
 _SUSPICIOUS = 8.0  # times what fewer digits make, from which on something else has made it
 _FEW = 8  # calls that say nothing of others
-_QUIET = 0.5  # share of calls that differ, below which a run has no noise: these have a reason
+QUIET = 0.5  # share of calls that differ, below which a run has no noise: these have a reason
 _QUIETEST = 0.2  # share of calls that differ least: faults are not among them
 _MOST = 20 * SINGLE
 _LEVELS = 5
@@ -43,7 +43,7 @@ def noise_of(runs: Runs, seen: Observations, does: Conduct) -> Float:
     for direction in (0, 1):
         every = seen.size[rows & (back == bool(direction))]
         sizes = every[every > 0]
-        if len(sizes) >= _FEW and len(sizes) >= _QUIET * len(every):
+        if len(sizes) >= _FEW and len(sizes) >= QUIET * len(every):
             result[direction] = min(float(np.quantile(sizes, _QUIETEST)), _MOST)
     return result
 

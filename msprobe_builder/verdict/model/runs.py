@@ -12,7 +12,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import count_gradients_otherwise
-from msprobe_builder.graph.floating import SINGLE, discrete_types, epsilons
+from msprobe_builder.graph.floating import SINGLE, discrete_types, epsilons, in_use
 from msprobe_builder.graph.memory import meaningless
 from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.producers import producers
@@ -30,7 +30,6 @@ Float = NDArray[np.float64]
 
 
 _ALL = 0b1111  # statistics
-_IN_USE = 0.95  # of the tensors have a type that is no coarser
 _DEEPEST = 64  # modules inside one another
 
 
@@ -78,7 +77,7 @@ class Runs:
     @cached_property
     def in_use(self) -> float:
         """The rounding unit of the coarsest type in use: what is finer was mostly made of it."""
-        return _in_use(self.coarse[self.other >= 0])
+        return in_use(self.coarse[self.other >= 0])
 
     def rows(self, *sections: Section) -> Bool:
         """Tensors of some sections."""
@@ -120,7 +119,7 @@ def runs_of(result: PairResult) -> Runs:
     hollow, unread = meaningless(npu, maker, result.texts), np.zeros(len(npu.table), dtype=bool)
     unread[rows] = meaningless(bench, bench_maker, result.texts)[other[rows]]
     sums = np.zeros(len(other), dtype=bool)
-    if mixed or _in_use(coarse[rows]) > SINGLE:
+    if mixed or in_use(coarse[rows]) > SINGLE:
         sums[_summed_over_uses(npu, maker)] = True
     by_others = npu.calls.by_other_operators(bench.calls, result.matching.npu)
     sums[_given_twice(npu, maker, other, bench, bench_maker, by_others)] = True
@@ -148,10 +147,6 @@ def runs_of(result: PairResult) -> Runs:
     )
 
 
-def _in_use(units: Float) -> float:
-    return float(np.quantile(units, _IN_USE)) if len(units) else SINGLE
-
-
 def _given_twice(
     npu: Part, maker: Int, other: Int, bench: Part, bench_maker: Int, by_others: Bool
 ) -> Int:
@@ -163,26 +158,27 @@ def _given_twice(
     rows = np.flatnonzero((other >= 0) & (npu.table.section == Section.OUTPUT))
     rows = rows[npu.calls.direction[npu.table.node[rows]] == Direction.BACKWARD]
     twice = [
-        _of_doubled(part, made)[at]
+        _of_doubled(part, made, at)
         for part, made, at in ((npu, maker, rows), (bench, bench_maker, other[rows]))
     ]
     is_other = by_others[npu.table.node[rows]] & (twice[0] | twice[1])
     return np.asarray(rows[(twice[0] != twice[1]) | is_other])
 
 
-def _of_doubled(part: Part, maker: Int) -> Bool:
-    """Gradients of what their forward call is given in another place as well."""
+def _of_doubled(part: Part, maker: Int, rows: Int) -> Bool:
+    """Which rows are gradients of what their forward call is given in another place as well."""
     table = part.table
+    ahead = np.zeros(len(part.tree), dtype=bool)
+    ahead[part.calls.twin[table.node[rows]]] = True
     given = np.flatnonzero((table.section == Section.INPUT) & table.is_tensor & (maker >= 0))
-    key = np.stack([table.node[given].astype(np.int64), maker[given]])
-    _, which, times = np.unique(key, axis=1, return_inverse=True, return_counts=True)
-    several = given[times[which.reshape(-1)] > 1]
-    several = several[part.calls.is_forward_call[table.node[several]]]
-    back = part.calls.twin[table.node[several]].astype(np.int64)
+    given = given[(ahead & part.calls.is_forward_call)[table.node[given]]]
+    key = table.node[given].astype(np.int64) * (len(table) + 1) + maker[given]
+    _, which, times = np.unique(key, return_inverse=True, return_counts=True)
+    several = given[times[which] > 1]
     shapes = 2 + int(table.shape_id.max(initial=0))
-    asked = back * shapes + table.shape_id[several]
-    shown = table.node.astype(np.int64) * shapes + table.shape_id
-    return np.asarray(np.isin(shown, asked[back >= 0]) & (table.section == Section.OUTPUT))
+    asked = table.node[several].astype(np.int64) * shapes + table.shape_id[several]
+    shown = part.calls.twin[table.node[rows]].astype(np.int64) * shapes + table.shape_id[rows]
+    return np.asarray(np.isin(shown, asked))
 
 
 def _summed_over_uses(part: Part, maker: Int) -> Int:

@@ -293,6 +293,7 @@ def _is_exact(one: Accused, places: list[PlaceRuling]) -> bool:
 
 
 _EXACT = 2.0**-20
+_BESIDE_CLEAN = ("vanished", "alone")  # of which the first place that has it is told
 _PASSES = "rival.passes"
 _GIVEN = 2.0**-7  # nothing that rounding of half precision does to a norm
 _WEIGHTS = ("weight", "weights")
@@ -334,8 +335,9 @@ def _concluded(standing: list[Accused], places: list[PlaceRuling]) -> tuple[str,
     for place in places:
         if has_code(place.said, *NOT_JUDGED):  # the same is said of others at their own places
             return CLEAN, (told, fact("place", step=place.step, rank=place.rank), *place.said)
-    vanished = [one for place in places for one in place.said if one.code == "vanished"]
-    return CLEAN, (told, *_widest(places), *vanished[:1])
+    said = [one for place in places for one in place.said]
+    beside = [next((one for one in said if one.code == code), None) for code in _BESIDE_CLEAN]
+    return CLEAN, (told, *_widest(places), *(one for one in beside if one is not None))
 
 
 def _widest(places: list[PlaceRuling]) -> Facts:

@@ -8,9 +8,8 @@ from functools import cached_property
 from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
 from msprobe_builder.base.standing import GATHERING
 from msprobe_builder.facts.fact import Fact, Facts, fact
+from msprobe_builder.verdict.findings import CERTAIN, RIVALLED
 
-# Chances, in percent, of what another step or rank explains as well, and of what one has felt.
-_DOUBTED, _CERTAIN = 40, 82
 _CARRYING = (CallRole.CARRIER, CallRole.AMPLIFIER)
 
 
@@ -82,19 +81,20 @@ class Accused:
     def weaken(self, why: Fact) -> None:
         """It may be so without a fault."""
         self.strength = min(self.strength, int(Strength.WEAK))
-        self._believe(most=_DOUBTED)
+        self._believe(most=RIVALLED)
         self.add(why)
 
     def convict(self, why: Fact) -> None:
         """What came later has felt it."""
         self.strength = int(Strength.STRONG)
-        self._believe(least=_CERTAIN)
+        self._believe(least=CERTAIN)
         self.add(why)
 
-    def _believe(self, least: int = 0, most: int = 100) -> None:
-        """Keep what was said of its chance within what is known now, in percent."""
+    def _believe(self, least: float = 0.0, most: float = 1.0) -> None:
+        """Keep what was said of its chance within what is known now."""
+        low, high = round(100 * least), round(100 * most)
         self.evidence = tuple(
-            replace(one, arguments={"percent": min(most, max(least, percent))})
+            replace(one, arguments={"percent": min(high, max(low, percent))})
             if one.code == "probability" and isinstance(percent := one.arguments["percent"], int)
             else one
             for one in self.evidence
