@@ -57,12 +57,18 @@ def _wrong_facts(found: Replicas) -> list[Fact]:
     return [one for _, one in sorted(told, key=lambda one: one[0])]
 
 
+def _at(step: int, ranks: tuple[int, ...]) -> dict[str, Argument | None]:
+    return {"step": step, "count": len(ranks), "ranks": list(ranks)[:_MOST_RANKS]}
+
+
+def _beside(places: int) -> Fact | None:
+    return fact("monitor.places_beside", count=places) if places else None
+
+
 def _exchange_fact(found: WrongExchange) -> Fact:
     known: dict[str, Argument | None] = {
-        "step": found.step,
+        **_at(found.step, found.ranks),
         "name": found.name,
-        "count": len(found.ranks),
-        "ranks": list(found.ranks)[:_MOST_RANKS],
         "others": list(found.others)[:_MOST_RANKS],
         "of": len(found.others),
         "share": found.off,
@@ -74,11 +80,9 @@ def _exchange_fact(found: WrongExchange) -> Fact:
 
 def _together_fact(found: NotTogether) -> Fact:
     known: dict[str, Argument | None] = {
-        "step": found.step,
+        **_at(found.step, found.ranks),
         "name": found.name,
-        "count": len(found.ranks),
-        "ranks": list(found.ranks)[:_MOST_RANKS],
-        "company": fact("monitor.places_beside", count=found.company) if found.company else None,
+        "company": _beside(found.company),
     }
     if found.times is not None:
         return fact("monitor.gradient_times", **known, times=found.times)
@@ -87,14 +91,12 @@ def _together_fact(found: NotTogether) -> Fact:
 
 def _parted_fact(parted: Parted) -> Fact:
     known: dict[str, Argument | None] = {
-        "step": parted.step,
+        **_at(parted.step, parted.ranks),
         "what": fact("monitor.of", kind=KIND[parted.kind], name=parted.name),
-        "count": len(parted.ranks),
-        "ranks": list(parted.ranks)[:_MOST_RANKS],
         "apart": fact("monitor.not_finite_on_some")
         if math.isinf(parted.apart)
         else fact("monitor.by_share", share=parted.apart),
-        "company": fact("monitor.places_beside", count=parted.company) if parted.company else None,
+        "company": _beside(parted.company),
     }
     if not parted.others:
         return fact("monitor.replicas_differ", **known)

@@ -28,7 +28,6 @@ from msprobe_builder.verdict.model.edges import of_edges
 from msprobe_builder.verdict.model.exchanged import is_of_unpaired
 from msprobe_builder.verdict.model.lacking import (
     cut_off,
-    has_gradient,
     of_lacking,
     undone,
 )
@@ -178,18 +177,16 @@ def _add_gradients(runs: Runs, times: Float, worst: Float) -> None:
 
 
 def _stays_in_weight(runs: Runs, clue: Clue) -> bool:
-    """Whether it is the gradient of a parameter of which nothing else was recorded."""
+    """Whether it is the gradient of a parameter, which leaves no module but goes on from there.
+
+    What is recorded of the parameter itself may be of another pass of the step.
+    """
     table, at = runs.npu.table, _at(runs, clue)
     if not runs.backward[at] or table.section[clue.row] != Section.OUTPUT:
         return False
     given = inputs_of(table, int(runs.npu.calls.twin[at]))
     made = runs.maker[given[table.position[given] == table.position[clue.row]]]
-    if not len(made) or made[0] < 0 or table.section[made[0]] != Section.PARAMETERS:
-        return False
-    module = runs.npu.calls.stems[int(runs.npu.calls.stem[table.node[made[0]]])]
-    texts = runs.texts.values
-    parameter = texts[table.name_id[made[0]]].rpartition(".")[2]
-    return not has_gradient(runs.npu, module, parameter, texts)
+    return bool(len(made) and made[0] >= 0 and table.section[made[0]] == Section.PARAMETERS)
 
 
 def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:

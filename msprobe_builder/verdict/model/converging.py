@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import operations
 from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import ONE_SIDED, Clue, Evidence
-from msprobe_builder.verdict.model.conduct import SUMS
 
 _BY_CHANCE = 32.0  # times nearer a single number has to be
 _AGREES = 4.0  # rounding units up to which outputs agree
@@ -52,7 +50,6 @@ class Ways:
         only_whole[table.node[numbers | (whole & seen.differs)]] = False
         self._is_call &= ~only_whole
         self._other = self._is_call & ((runs.partner < 0) | runs.other_operator)
-        self._kind, self._operation = evidence.does.kind, operations(calls)
         self.passed: set[int] = set()
 
     def meet_again(self, clue: Clue) -> bool:
@@ -62,16 +59,10 @@ class Ways:
             return False
         passed, met = way
         is_other = clue.cause in (*ONE_SIDED, Cause.WIRING) or bool(self._other[met].any())
-        if not is_other and not self._is_one_sum(clue, passed):
+        if not is_other:
             return False
         self.passed |= passed
         return True
-
-    def _is_one_sum(self, clue: Clue, passed: set[int]) -> bool:
-        """Whether nothing but the same sum goes on: its terms came in another order."""
-        nodes = [clue.node, *passed]
-        is_sum = bool(passed) and bool((self._kind[nodes] == SUMS).all())
-        return is_sum and len(set(self._operation[nodes].tolist())) == 1
 
     def agree(self, row: int) -> bool:
         """Whether all that is computed of a row ends in outputs that agree, and go on to."""

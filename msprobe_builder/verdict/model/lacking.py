@@ -155,13 +155,13 @@ def _is_frozen(runs: Runs, row: int) -> bool:
     if other < 0:
         return False
     here, there = (
-        has_gradient(part, part.calls.stems[int(part.calls.stem[one])], name, runs.texts.values)
+        _has_gradient(part, part.calls.stems[int(part.calls.stem[one])], name, runs.texts.values)
         for part, one in ((runs.npu, node), (runs.bench, other))
     )
     return here != there
 
 
-def has_gradient(part: Part, module: str, parameter: str, texts: Sequence[str]) -> bool:
+def _has_gradient(part: Part, module: str, parameter: str, texts: Sequence[str]) -> bool:
     """Whether a parameter of a module, by its name there, has a gradient."""
     rows = np.flatnonzero(part.table.is_tensor & (part.table.section == Section.PARAMETERS_GRAD))
     return any(

@@ -220,7 +220,7 @@ class Felt:
         return None
 
     def is_left_in_a_weight(self, clue: Clue) -> bool:
-        """Whether it is a parameter's gradient, of which no record of parameters tells."""
+        """Whether it is the gradient of a parameter."""
         at, table = self.at(clue), self.table
         if not self.runs.backward[at] or table.section[clue.row] != Section.OUTPUT:
             return False
@@ -229,14 +229,7 @@ class Felt:
             is_factor = table.section[row] == Section.INPUT and table.is_tensor[row]
             if not is_factor or table.position[row] != table.position[clue.row]:
                 continue
-            if made < 0 or table.section[made] != Section.PARAMETERS:
-                return False
-            module = self.tree.names[table.node[made]].rpartition(".forward")[0]
-            return not any(
-                self.tree.names[table.node[one]].startswith(module)
-                and table.name_id[one] == table.name_id[made]
-                for one in np.flatnonzero(self.runs.rows(Section.PARAMETERS_GRAD)).tolist()
-            )
+            return bool(made >= 0 and table.section[made] == Section.PARAMETERS)
         return False
 
 
