@@ -339,7 +339,7 @@ def told_of_alone(runs: Runs) -> Facts:
     if not (len(own) or len(theirs)):
         return ()
     first = runs.npu.tree.names[own[0]] if len(own) else runs.bench.tree.names[theirs[0]]
-    return (fact("alone", own=len(own), theirs=len(theirs), name=first),)
+    return (fact("not_judged.alone", own=len(own), theirs=len(theirs), name=first),)
 
 
 def not_compared(runs: Runs) -> Facts:

@@ -293,7 +293,7 @@ def _is_exact(one: Accused, places: list[PlaceRuling]) -> bool:
 
 
 _EXACT = 2.0**-20
-_BESIDE_CLEAN = ("vanished", "alone")  # of which the first place that has it is told
+_BESIDE_CLEAN = ("vanished", "not_judged.alone")  # of which the first place that has it is told
 _PASSES = "rival.passes"
 _GIVEN = 2.0**-7  # nothing that rounding of half precision does to a norm
 _WEIGHTS = ("weight", "weights")

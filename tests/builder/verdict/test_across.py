@@ -395,3 +395,12 @@ def test_weights_behind_a_step_that_rounding_may_hide_are_a_doubt(
         places.append(PlaceRuling(step, rank, CLEAN, said, 9))
     strength, added = heard(weights(step=2), places=places)
     assert (strength, [code for code in added if not code.startswith("on_ranks")]) == right
+
+
+def test_of_several_steps_the_first_that_has_lone_calls_tells_them() -> None:
+    lone = [fact("not_judged.alone", own=own, theirs=0, name="Torch.sin.0") for own in (3, 5)]
+    said = ((), (lone[0],), (lone[1],))
+    places = [PlaceRuling(step, 0, CLEAN, one, 9) for step, one in enumerate(said)]
+    ruling = ruled(places=places)
+    assert ruling.conclusion == CLEAN
+    assert [one for one in ruling.said if one.code == "not_judged.alone"] == lone[:1]
