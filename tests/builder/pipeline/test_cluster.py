@@ -212,21 +212,29 @@ def test_whoever_is_no_scheduler_is_not_waited_for(
 
 def test_a_cluster_of_our_own_serves_no_pages() -> None:
     """Dask's servers listen also without a dashboard."""
-    psutil = pytest.importorskip("psutil")
+    pytest.importorskip("psutil")
+    # What tests before it left open in this process (a store of torch's, say) is not Dask's.
+    before = _listening()
     with _connected("local:1") as client:
         assert client.submit(sum, [1, 2]).result() == 3
-        own = psutil.Process()
-        listening = {
-            one.laddr
-            for process in (own, *own.children(recursive=True))
-            for one in process.net_connections("inet")
-            if one.status == psutil.CONN_LISTEN
-        }
+        listening = _listening() - before
         assert listening
-        assert {address.ip for address in listening} <= {"127.0.0.1", "::1"}
-        for address in listening:
+        assert {host for host, _ in listening} <= {"127.0.0.1", "::1"}
+        for host, port in listening:
             with pytest.raises((HTTPException, OSError)):
-                ask_for_a_page(address.ip, address.port)
+                ask_for_a_page(host, port)
+
+
+def _listening() -> set[tuple[str, int]]:
+    """Where this process and its children listen."""
+    psutil = pytest.importorskip("psutil")
+    own = psutil.Process()
+    return {
+        (one.laddr.ip, one.laddr.port)
+        for process in (own, *own.children(recursive=True))
+        for one in process.net_connections("inet")
+        if one.status == psutil.CONN_LISTEN
+    }
 
 
 def ask_for_a_page(host: str, port: int) -> None:

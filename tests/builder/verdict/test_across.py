@@ -1,4 +1,4 @@
-"""What ranks and steps have to say of each other's suspects, a rule at a time."""
+"""What ranks have to say of each other's suspects, a rule at a time."""
 
 from __future__ import annotations
 
@@ -7,72 +7,26 @@ from typing import Any
 
 import pytest
 
-from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
-from msprobe_builder.facts.fact import Fact, Facts, fact
-from msprobe_builder.facts.words import HIDDEN
-from msprobe_builder.verdict.ruling.across import Ruling, apart, judge_across
+from msprobe_builder.base.codes import CallRole
+from msprobe_builder.facts.fact import Fact, fact
+from msprobe_builder.verdict.ruling.across import apart
 from msprobe_builder.verdict.ruling.all_ranks import (
     Accused,
-    AllRanks,
     PlaceRuling,
-    Repeated,
     Witness,
 )
 from msprobe_builder.verdict.ruling.conclusion import CLEAN, FAULT, UNDECIDED
-
-STRONG, WEAK, NONE = int(Strength.STRONG), int(Strength.WEAK), int(Strength.NONE)
-PRIMARY = Accused(
-    suspect_id=1,
-    node_id=10,
-    step=0,
-    rank=0,
-    side=0,
-    seq=10,
-    strength=STRONG,
-    cause="output",
-    place=1,
-    evidence=(fact("ranks_unlike"),),
-    kind=int(Kind.API),
-    direction=int(Direction.FORWARD),
-    call=3,
-    stem="Distributed.all_reduce",
-    source=None,
-    module="",
-    talks=True,
+from tests.builder.verdict.accusing import (
+    NONE,
+    STRONG,
+    WEAK,
+    codes,
+    elsewhere,
+    heard,
+    ruled,
+    suspect,
+    witness,
 )
-
-
-def suspect(**changes: Any) -> Accused:
-    return replace(PRIMARY, **changes)
-
-
-def elsewhere(**changes: Any) -> Accused:
-    """One that another rank accuses before, of what it does alone."""
-    given = {"suspect_id": 2, "rank": 1, "seq": 5, "stem": "Torch.mul", "talks": False} | changes
-    return suspect(**given)
-
-
-def ruled(*accused: Accused, ranks: int = 2, steps: int = 1, **known: Any) -> Ruling:
-    places = [
-        PlaceRuling(step, rank, FAULT, (), 9) for step in range(steps) for rank in range(ranks)
-    ]
-    return judge_across(AllRanks(known.pop("places", places), list(accused), **known))
-
-
-def codes(facts: Facts) -> list[str]:
-    return [one.code for one in facts]
-
-
-def heard(one: Accused, *others: Accused, **known: Any) -> tuple[int, list[str]]:
-    """Its strength, and what was added to the evidence."""
-    one = replace(one)
-    ruled(one, *map(replace, others), **known)
-    return one.strength, [code for code in codes(one.evidence) if code != "ranks_unlike"]
-
-
-def witness(role: CallRole | None = CallRole.CARRIER, **changes: Any) -> Witness:
-    return Witness(**({"rank": 1, "role": None if role is None else int(role)} | changes))
-
 
 EXPLAINED = (NONE, ["from_rank"])
 STAYS = (STRONG, ["on_ranks.some"])
@@ -220,84 +174,6 @@ def test_one_weight_stands_for_all_that_differ_at_the_beginning(strength: int, b
     assert "began_otherwise" not in later[1]
 
 
-def weights(**changes: Any) -> Accused:
-    """Weights that differ at the second of the steps."""
-    given = {"cause": "weights", "step": 1, "talks": False, "stem": "Module.a.B"} | changes
-    return suspect(**given)
-
-
-def before(**changes: Any) -> Accused:
-    """What is accused at the first step, of another kind."""
-    return suspect(**({"suspect_id": 2, "talks": False, "stem": "Torch.mul"} | changes))
-
-
-PASSES = (fact("rival.passes"),)
-
-
-@pytest.mark.parametrize(
-    ("one", "others", "right"),
-    [
-        (weights(), (), (STRONG, ["step_before.agrees"])),
-        (weights(), (before(),), (NONE, ["from_step"])),
-        (weights(), (before(step=1),), (STRONG, ["step_before.agrees"])),
-        (weights(), (before(evidence=PASSES),), (STRONG, ["step_before.agrees"])),
-        (weights(), (before(strength=NONE),), (STRONG, ["step_before.agrees"])),
-        (weights(), (before(strength=WEAK, cause="random"),), (NONE, ["from_step.drawn"])),
-        (weights(), (before(strength=WEAK),), (WEAK, ["step_before.uncertain"])),
-        (weights(), (before(strength=WEAK, cause="weight"),), (STRONG, ["step_before.agrees"])),
-        (weights(), (before(strength=WEAK, is_update=True),), (NONE, ["from_step"])),
-        (
-            *(weights(), (before(strength=WEAK, is_update=True, is_of_others=True),)),
-            (WEAK, ["step_before.uncertain"]),
-        ),
-        (weights(cause="weight"), (), (WEAK, ["gradient_of_rounding"])),
-        (weights(cause="weight"), (before(),), (NONE, ["from_step"])),
-        (weights(strength=WEAK), (), (WEAK, [])),
-        (weights(trained_in=0), (), (NONE, ["from_step"])),
-        (weights(cause="output"), (before(),), (STRONG, [])),
-    ],
-)
-def test_weights_come_of_the_steps_before(
-    one: Accused, others: tuple[Accused, ...], right: tuple[int, list[str]]
-) -> None:
-    assert heard(one, *others, ranks=1, steps=2) == right
-
-
-def test_an_update_is_convicted_by_the_weights_behind_it() -> None:
-    update, other = before(strength=WEAK, is_update=True), weights()
-    later = before(strength=WEAK, is_update=True, suspect_id=3, place=2)
-    ruled(update, later, other, ranks=1, steps=2)
-    assert (update.strength, later.strength, other.strength) == (STRONG, WEAK, NONE)
-    assert update.evidence[-1] == fact("weights_of_step", step=1)
-    assert other.evidence[0] == fact("from_step", step=0)
-
-
-@pytest.mark.parametrize(
-    ("noise", "place", "conclusion", "is_convicted"),
-    [
-        (0.0, 1, CLEAN, True),
-        (2.0**-20, 1, CLEAN, True),
-        (2.0**-19, 1, CLEAN, False),
-        (None, 1, CLEAN, False),
-        (0.0, 2, CLEAN, False),
-        (0.0, 1, UNDECIDED, False),
-    ],
-)
-def test_a_step_that_agrees_to_the_last_digit_convicts_what_comes_next(
-    noise: float | None, place: int, conclusion: str, is_convicted: bool
-) -> None:
-    places = [PlaceRuling(0, 0, conclusion, (), 9, noise), PlaceRuling(1, 0, UNDECIDED, (), 9)]
-    strength, _ = heard(weights(strength=WEAK, place=place), places=places)
-    assert strength == (STRONG if is_convicted else WEAK)
-
-
-@pytest.mark.parametrize(("step", "rank", "holds"), [(0, 0, True), (1, 0, False), (0, 1, False)])
-def test_a_step_with_other_passes_is_told(step: int, rank: int, holds: bool) -> None:
-    again = [Repeated(step, rank, "layers.0", 2, 1)]
-    _, added = heard(weights(), ranks=1, steps=2, repeated=again)
-    assert added == ["step_before.calls_more" if holds else "step_before.agrees"]
-
-
 def test_on_how_many_ranks_a_call_is_wrong() -> None:
     one = suspect(talks=False, stem="Torch.mul")
     others = [replace(one, suspect_id=rank + 1, rank=rank) for rank in (1, 2)]
@@ -371,36 +247,3 @@ def test_what_may_be_of_others_stands_behind_what_is_not() -> None:
     ruling = ruled(update, there)
     assert [one.rank for one in ruling.standing] == [1, 0]
     assert update.is_of_others
-
-
-@pytest.mark.parametrize(
-    ("step", "rank", "code", "right"),
-    [
-        (0, 0, HIDDEN, (WEAK, ["step_before.uncertain"])),
-        (1, 0, HIDDEN, (WEAK, ["step_before.uncertain"])),
-        (0, 1, HIDDEN, (STRONG, ["step_before.agrees"])),
-        (2, 0, HIDDEN, (STRONG, ["step_before.agrees"])),
-        (3, 0, HIDDEN, (STRONG, ["step_before.agrees"])),
-        (0, 0, "clean", (STRONG, ["step_before.agrees"])),
-    ],
-)
-def test_weights_behind_a_step_that_rounding_may_hide_are_a_doubt(
-    step: int, rank: int, code: str, right: tuple[int, list[str]]
-) -> None:
-    said = (fact(code),)
-    places = [
-        PlaceRuling(at, 0, CLEAN, said if (at, 0) == (step, rank) else (), 9) for at in range(4)
-    ]
-    if rank:
-        places.append(PlaceRuling(step, rank, CLEAN, said, 9))
-    strength, added = heard(weights(step=2), places=places)
-    assert (strength, [code for code in added if not code.startswith("on_ranks")]) == right
-
-
-def test_of_several_steps_the_first_that_has_lone_calls_tells_them() -> None:
-    lone = [fact("not_judged.alone", own=own, theirs=0, name="Torch.sin.0") for own in (3, 5)]
-    said = ((), (lone[0],), (lone[1],))
-    places = [PlaceRuling(step, 0, CLEAN, one, 9) for step, one in enumerate(said)]
-    ruling = ruled(places=places)
-    assert ruling.conclusion == CLEAN
-    assert [one for one in ruling.said if one.code == "not_judged.alone"] == lone[:1]
