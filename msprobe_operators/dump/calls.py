@@ -11,15 +11,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from types import GetSetDescriptorType
 from typing import Any
 
 import torch
 
 from msprobe_builder.dump.json_stream import DumpReader
 from msprobe_builder.facts.fact import Fact, fact
-from msprobe_builder.operators.operator import Kind
+from msprobe_builder.operators.operator import Kind, Operator
 from msprobe_builder.operators.questions import is_uninitialised
-from msprobe_builder.operators.table import is_row, operator_of
+from msprobe_builder.operators.table import draws, is_row, operator_of
 from msprobe_operators.call import operator as of_torch
 from msprobe_operators.call.allowed import known_row, reaches, why_not_called
 from msprobe_operators.dump.mindspore import is_of_mindspore, name_in_torch, record_in_torch
@@ -32,6 +33,7 @@ _PLACES: dict[str, Any] = {
 }
 
 _MODULES = ("Module", "Cell")
+_MOVES = (Kind.TRANSPOSE, Kind.SLICE)
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,9 @@ def recorded_calls(path: Path) -> Iterator[RecordedCall]:
             yield RecordedCall(stem, record, back)
 
 
-def function_of(name: str) -> Callable[..., Any] | Fact:
+def function_of(call: RecordedCall) -> Callable[..., Any] | Fact:
     """The function a call's name means, or why it is not run again."""
-    parts = name.split(".")
+    parts = call.in_torch.split(".")
     if len(parts) < 3:
         return fact("operator.no_call")
     kind, function = parts[0], ".".join(parts[1:-1])
@@ -87,7 +89,7 @@ def function_of(name: str) -> Callable[..., Any] | Fact:
     if kind not in _PLACES:
         return fact("operator.unknown_prefix", prefix=kind)
     operator = operator_of(f"{kind}.{function}")
-    if operator.kind in (Kind.DRAW, Kind.POOL) and operator.may_draw:
+    if _draws(operator, call.record):
         return fact("operator.draws")
     if is_uninitialised(operator):
         return fact("operator.uninitialised")
@@ -103,6 +105,8 @@ def function_of(name: str) -> Callable[..., Any] | Fact:
         space, _, rest = function.partition("_")
         place = {"fft": torch.fft, "special": torch.special}.get(space)
         found = getattr(torch.linalg, function, None) or getattr(place, rest, None)
+    if isinstance(found, GetSetDescriptorType) and operator.kind in _MOVES:
+        return found.__get__  # an attribute that is another view of the tensor, such as x.T
     if found is None or not callable(found) or isinstance(found, type):
         return fact("operator.not_in_torch", name=f"{kind}.{function}")
     if found not in _functions_of_tensors() and not _is_known(kind, function):
@@ -110,6 +114,21 @@ def function_of(name: str) -> Callable[..., Any] | Fact:
     if not is_row(operator.name) and known_row(function) is None:
         return fact("operator.not_allowed", name=f"{kind}.{function}")
     return found  # type: ignore[no-any-return]
+
+
+def _draws(operator: Operator, record: dict[str, Any]) -> bool:
+    """Whether a call drew random numbers, by its arguments."""
+    args, kwargs = (record.get(part) for part in ("input_args", "input_kwargs"))
+    given = dict(enumerate(args)) if isinstance(args, list) else {}
+    given |= kwargs if isinstance(kwargs, dict) else {}
+    plain: dict[str, str] = {}
+    by_type: dict[Any, list[str]] = {"float": [], "bool": []}
+    for name, leaf in given.items():
+        is_value = isinstance(leaf, dict) and "value" in leaf
+        plain[str(name)] = str(leaf["value"]) if is_value else str(leaf)
+        if is_value and leaf.get("type") in ("float", "bool"):
+            by_type[leaf["type"]].append(plain[str(name)])
+    return draws(operator, plain, by_type["float"], by_type["bool"])
 
 
 def _aten(function: str) -> Callable[..., Any] | Fact:

@@ -85,7 +85,7 @@ class CheckOptions:
 
 def check_recorded(call: RecordedCall, options: CheckOptions) -> list[CheckRow]:
     """Rows for the forward and, where one was recorded, the backward of a call."""
-    function = function_of(call.in_torch)
+    function = function_of(call)
     if isinstance(function, Fact):
         return untested(call, function, options.device)
     try:

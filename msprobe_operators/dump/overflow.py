@@ -53,7 +53,7 @@ def check_overflow(call: RecordedCall, source: Source) -> OverflowRow | None:
     if _is_bad(record.get("input_args")) or _is_bad(record.get("input_kwargs")):
         return None
     name = f"{call.name}.forward"
-    function = function_of(call.in_torch)
+    function = function_of(call)
     if isinstance(function, Fact):
         return OverflowRow(name, "not tested", "", function)
     try:

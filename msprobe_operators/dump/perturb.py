@@ -62,7 +62,7 @@ def perturb_recorded(call: RecordedCall, source: Source, way: str, most: float) 
 
     ``most`` is the growth above which a call amplifies.
     """
-    function = function_of(call.in_torch)
+    function = function_of(call)
     if isinstance(function, Fact):
         return untested(call, function)
     try:

@@ -162,7 +162,7 @@ def dump_script(call: RecordedCall, source: Source, device: str = "cpu") -> str 
     """
     if not _PLAIN.fullmatch(call.name):  # it stands in the script
         return fact("operator.no_call")
-    function = function_of(call.in_torch)
+    function = function_of(call)
     if isinstance(function, Fact):
         return function
     path = _path(call.in_torch, function)

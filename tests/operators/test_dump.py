@@ -19,7 +19,7 @@ from msprobe_builder.facts.fact import Fact, decode, has_code, within
 from msprobe_builder.facts.wording import tell
 from msprobe_collector import PrecisionDebugger
 from msprobe_operators.command import main
-from msprobe_operators.dump.calls import RecordedCall, function_of
+from msprobe_operators.dump.calls import RecordedCall, function_of, recorded_calls
 from msprobe_operators.dump.check import CheckOptions, check_recorded
 from msprobe_operators.dump.operands import Source
 
@@ -64,11 +64,12 @@ def test_recorded_results_that_are_right_pass(recorded: Path, tmp_path: Path) ->
     assert main(["check", str(dump), "-o", str(tmp_path / "out")]) == 0
     rows = rows_of(tmp_path / "out")
     forward = {row["name"]: row for row in rows if row["direction"] == "forward"}
-    assert {name for name, row in forward.items() if row["compared"] == "recorded"} == set(CALLS)
-    assert {row["status"] for row in rows if row["name"] in CALLS} <= {"passed", "not tested"}
+    # A dropout with probability 0 draws nothing, and is a call as any other.
+    compared = {name for name, row in forward.items() if row["compared"] == "recorded"}
+    assert compared == {*CALLS, "Functional.dropout.0"}
+    assert {row["status"] for row in rows} <= {"passed", "not tested"}
     backward = {row["name"] for row in rows if row["direction"] == "backward"}
     assert {"Functional.linear.0", "Functional.silu.0"} <= backward
-    assert forward["Functional.dropout.0"]["reason"] == "it draws random numbers"
 
 
 def test_a_recorded_result_that_is_wrong_is_named(
@@ -212,15 +213,54 @@ def test_a_dump_with_tensors_that_cannot_be_read_does_not_end_well(
 
 
 def test_names_without_their_namespace_are_found() -> None:
-    assert function_of("Torch.vector_norm.0") is torch.linalg.vector_norm
+    call = RecordedCall("Torch.vector_norm.0", {}, None)
+    assert function_of(call) is torch.linalg.vector_norm
+
+
+@pytest.mark.parametrize("name", ["T", "mT", "H", "mH", "real"])
+def test_an_attribute_that_is_a_view_is_run_as_a_call(name: str) -> None:
+    x = torch.randn(2, 3)
+    found = function_of(RecordedCall(f"Tensor.{name}.0", {}, None))
+    assert callable(found)
+    assert torch.equal(found(x), getattr(x, name))
+
+
+@pytest.mark.parametrize("name", ["data", "grad", "_version", "requires_grad", "is_leaf"])
+def test_other_attributes_are_not_run(name: str) -> None:
+    assert isinstance(function_of(RecordedCall(f"Tensor.{name}.0", {}, None)), Fact)
+
+
+FLOAT = {"type": "float", "value": 0.3}
+NO, YES = ({"type": "bool", "value": one} for one in (False, True))
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kwargs", "draws"),
+    [
+        ("Functional.dropout.0", [leaf(2)], {}, True),
+        ("Functional.dropout.0", [leaf(2), FLOAT], {}, True),
+        ("Functional.dropout.0", [leaf(2), FLOAT, NO], {}, False),
+        ("Functional.dropout.0", [leaf(2)], {"p": FLOAT | {"value": 0.0}}, False),
+        ("Functional.dropout.0", [leaf(2)], {"p": leaf()}, True),
+        ("Functional.rrelu.0", [leaf(2)], {}, False),
+        ("Functional.rrelu.0", [leaf(2)], {"training": YES}, True),
+        ("Functional.scaled_dot_product_attention.0", [leaf(2)] * 3, {}, False),
+        ("Functional.scaled_dot_product_attention.0", [leaf(2)] * 3, {"dropout_p": FLOAT}, True),
+        ("Torch.randn.0", [], {}, True),
+    ],
+)
+def test_what_drew_random_numbers_is_not_run(
+    name: str, args: list[Any], kwargs: dict[str, Any], draws: bool
+) -> None:
+    found = function_of(RecordedCall(name, {"input_args": args, "input_kwargs": kwargs}, None))
+    assert isinstance(found, Fact) is draws
 
 
 def test_every_function_that_dumps_name_can_be_called(recorded: Path) -> None:
-    names = json.loads((recorded / "dump.json").read_text("utf-8"))["data"]
     unknown = {
-        name
-        for name in (full.rpartition(".")[0] for full in names if not full.startswith("Module"))
-        if isinstance(function_of(name), Fact)
+        one.name
+        for one in recorded_calls(recorded / "dump.json")
+        if isinstance(function_of(one), Fact)
     }
     assert {name.split(".")[1] for name in unknown} <= {"dropout"}
 

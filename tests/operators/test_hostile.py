@@ -23,7 +23,7 @@ from msprobe_operators.call.allowed import why_not_called
 from msprobe_operators.call.apart import TIME_IS_UP, Bounds, each_apart, run_apart
 from msprobe_operators.call.saved import SavedCallError, load_call, save_call
 from msprobe_operators.command import main
-from msprobe_operators.dump.calls import function_of
+from msprobe_operators.dump.calls import RecordedCall, function_of
 from msprobe_operators.dump.check import CheckOptions
 from msprobe_operators.dump.operands import Source
 from msprobe_operators.dump.run import check_dump
@@ -142,7 +142,7 @@ def test_other_spellings_are_not_called_either(
         assert f"{len(NAMES)} not tested" in capsys.readouterr().out
     assert {path.name for path in tmp_path.iterdir()} <= {"dump", "out"}
     for name in NAMES:
-        assert isinstance(function_of(f"{name}.0"), Fact), name
+        assert isinstance(function_of(RecordedCall(f"{name}.0", {}, None)), Fact), name
 
 
 @pytest.mark.parametrize("more", [[], ["--script", "script.py"]])
@@ -220,7 +220,7 @@ def test_no_operator_of_the_list_takes_a_path_or_raw_memory() -> None:
     assert len(allowed) > 500
     unsafe = "from_file set_ set_data resize_ resize_as_ _resize_output_ _reshape_alias _print"
     assert not allowed & set(unsafe.split())
-    assert isinstance(function_of("Aten.save.0"), Fact)
+    assert isinstance(function_of(RecordedCall("Aten.save.0", {}, None)), Fact)
 
 
 @pytest.mark.parametrize(
