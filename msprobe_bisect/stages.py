@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from msprobe_bisect.again import all_again
 from msprobe_bisect.proof import Proof, Proven, prove
 from msprobe_bisect.runs import SIDES, Runner, Stage
 from msprobe_bisect.traces import Part, Parting, gradients_agree, parting
@@ -17,13 +18,19 @@ from msprobe_builder.base.limits import LARGEST_JSON
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.matches import matched_names
 from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
-from msprobe_builder.facts.fact import Fact, Facts, fact
+from msprobe_builder.export.verdict import size_fact
+from msprobe_builder.facts.fact import Fact, Facts, fact, has_code
 from msprobe_builder.facts.wording import tell
+from msprobe_builder.facts.words import HIDDEN
 from msprobe_builder.files.regular import read_bytes
 from msprobe_builder.files.text_files import parse_appended
+from msprobe_builder.verdict.ruling.next_dump import EACH_AGAIN
 
 _MOST_ROUNDS = 3  # of tensors
 _MOST_PROOFS = 5
+_LARGEST_WHOLE = 16e9  # bytes of all tensors of a step that are written without being asked for
+_MOST_SHOWN = 3  # names of calls that could not be run again
+_WRONG = (Proof.OPERATOR, Proof.REFERENCE, Proof.BOTH)
 _CALLS: dict[str, Any] = {
     "task": "statistics",
     "level": "mix",
@@ -115,6 +122,10 @@ def _in_calls(runner: Runner, first: Parting, remarks: Facts, say: Callable[[str
         if proposal is None:
             break
         size = proposal["expected_bytes"] or 0
+        is_whole = has_code(verdict.remark, EACH_AGAIN.code)
+        if is_whole and size > _LARGEST_WHOLE and runner.budget.size is None:
+            remarks += (fact("bisect.too_large", size=size_fact(proposal)),)
+            break
         what = fact("bisect.tensors_of_calls")
         stage = Stage(f"tensors{number}", what, proposal["config"], size=size)
         sides = runner.record(stage)
@@ -175,7 +186,7 @@ def _proven(
                 other = name  # it is the reference's: there may be no other
             proven = tried[name, direction] = prove((name, other), direction, *places)
             say(tell(proven.told))
-            if proven.proof in (Proof.OPERATOR, Proof.REFERENCE, Proof.BOTH, Proof.ARGUMENT):
+            if proven.proof in (*_WRONG, Proof.ARGUMENT):
                 told = (proven.told, *suspect.facts)
                 return Found(
                     *("fault", told, suspect.step, name, suspect.cause, proven, database, remarks),
@@ -189,6 +200,8 @@ def _proven(
         calls = [f"{one.name}.{one.direction}" for one in tried.values()]
         right = fact("bisect.all_right", calls=calls)
         return Found("clean", (right,), first.step, database=database, remarks=remarks)
+    if not tried and len(rounds) > 1 and has_code(verdict.said, HIDDEN):
+        return _each_again(first, rounds[-1], remarks, say)
     first_one = next(iter(verdict.suspects), None)
     return Found(
         verdict.conclusion,
@@ -201,6 +214,49 @@ def _proven(
         remarks,
         rank=0 if first_one is None else first_one.rank,
     )
+
+
+def _each_again(
+    first: Parting,
+    last: tuple[Verdict, Path, dict[str, Path]],
+    remarks: Facts,
+    say: Callable[[str], None],
+) -> Found:
+    """Nobody is suspect, and rounding may hide a fault: run each call again by itself."""
+    verdict, database, sides = last
+    partners = _partners(database)
+    back = {other: one for one, other in partners.items()}
+    again = all_again(sides, first.step, database.parent)
+    told: Facts = ()
+    for name, direction, rank, side in again.wrong[:_MOST_PROOFS]:
+        node = f"{name}.{direction}"
+        pair = (node, partners.get(node)) if side == "npu" else (back.get(node, node), node)
+        stems = [None if one is None else one.removesuffix(f".{direction}") for one in pair]
+        places = [rank_folder(sides[one], first.step, rank) for one in SIDES]
+        proven = prove((stems[0] or name, stems[1]), direction, *places)
+        say(tell(proven.told))
+        if proven.proof in _WRONG:
+            return Found(
+                *("fault", (proven.told,), first.step, proven.name, "output", proven, database),
+                remarks,
+                rank=rank,
+            )
+        told += (proven.told,)
+    left_out = len(again.left_out)
+    if left_out:
+        shown = list(again.left_out[:_MOST_SHOWN])
+        told += (fact("bisect.not_run_again", names=shown, more=_more(left_out - len(shown))),)
+    limits = verdict.said[1:]
+    if again.wrong or not again.is_enough:
+        return Found(
+            "undecided", (*verdict.said, *told), first.step, "", "", None, database, remarks
+        )
+    right = fact("bisect.each_right", calls=again.right, step=first.step)
+    return Found("clean", (right, *told, *limits), first.step, database=database, remarks=remarks)
+
+
+def _more(count: int) -> Fact | None:
+    return fact("bisect.more_calls", count=count) if count else None
 
 
 def _is_fault(verdict: Verdict, is_whole: bool) -> bool:

@@ -15,11 +15,19 @@ from msprobe_builder.database.read.not_finite import StoredBeginning
 from msprobe_builder.database.read.surroundings import Known, read_surroundings
 from msprobe_builder.database.write.verdict import write_ruling
 from msprobe_builder.dump.task import Task
+from msprobe_builder.facts.fact import has_code
+from msprobe_builder.facts.words import HIDDEN
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.ruling.across import Ruling, apart, judge_across
 from msprobe_builder.verdict.ruling.all_ranks import AllRanks
 from msprobe_builder.verdict.ruling.conclusion import UNDECIDED, lacks_numbers
-from msprobe_builder.verdict.ruling.next_dump import SHOWN, earlier_dump, next_dump, steps_before
+from msprobe_builder.verdict.ruling.next_dump import (
+    SHOWN,
+    all_tensors,
+    earlier_dump,
+    next_dump,
+    steps_before,
+)
 
 _WEIGHTS = Cause.WEIGHTS.name.lower()  # most differ: the fault lies before the step
 _OUTSIDE = Cause.UNRECORDED.name.lower()  # what is wrong is not in the module that shows it
@@ -73,11 +81,16 @@ def _proposal(connection: sqlite3.Connection, all_ranks: AllRanks, ruling: Rulin
     """JSON of what to record next."""
     known: Known = {}
     if not ruling.standing:
-        if ruling.conclusion != UNDECIDED or not lacks_numbers(ruling.said):
+        if ruling.conclusion != UNDECIDED:
             return None
-        first = read_graphs(connection)[0]
+        hidden = [one.step for one in all_ranks.places if has_code(one.said, HIDDEN)]
+        if not hidden and not lacks_numbers(ruling.said):
+            return None
+        first = next(one for one in read_graphs(connection) if one.step in hidden or not hidden)
         whole = read_surroundings(connection, first.last, known, is_outside=True)
-        return None if whole is None else earlier_dump(whole, [first.step], ())
+        if whole is None or not hidden:
+            return None if whole is None else earlier_dump(whole, [first.step], ())
+        return None if read_task(connection) is Task.TENSOR else all_tensors(whole)
     best = ruling.standing[0]
     if best.cause == _WEIGHTS:
         found = steps_before(best.step, [place.step for place in all_ranks.places])

@@ -33,6 +33,8 @@ CAUSES = {
     "late": Cause(3, "Functional.gelu.1", "operator"),
     "softmax": Cause(0, "Functional.softmax.0", "operator"),
     "layer_norm": Cause(0, "Functional.layer_norm.0", "operator"),
+    # Less than half precision shows: each call is run again.
+    "hidden": Cause(0, "Functional.gelu.0", "operator", more="half"),
     # Arguments, those of another commit among them.
     "argument": Cause(0, "Tensor.__mul__.1", "argument"),
     "eps": Cause(0, "Functional.layer_norm.3", "argument"),
@@ -98,10 +100,8 @@ def test_a_correct_pair_is_not_accused(
     settled(tmp_path, monkeypatch)
     plant, more = PAIRS[pair]
     status, found = searched(plant, more=more)
-    if more == "half" and status == 3:  # rounding of half precision is enough to hide a fault
-        assert "that is enough to hide a fault" in found["sentence"], found
+    assert (status, found["conclusion"]) == (0, "clean"), found
+    if pair == "products written out in half precision":  # which hides too much to be compared
+        assert "each call of step 0 is right for what it is given, in both" in found["sentence"]
         assert "would have shown in 95 of 100" in found["sentence"], found
-        assert not found["culprit"], found
-    else:
-        assert (status, found["conclusion"]) == (0, "clean"), found
     assert not (tmp_path / "search" / "reproduce.py").exists()

@@ -31,7 +31,7 @@ class Written(nn.Linear):
     def forward(self, x):
         return x @ self.weight.T + self.bias
 
-Linear = Written if plant == "written" else nn.Linear
+Linear = Written if plant in ("written", "hidden") else nn.Linear
 
 class Block(nn.Module):
     def __init__(self, number):
@@ -144,15 +144,17 @@ def layer_norm(x, shape, weight, bias, eps):
     rstd = (x.var(dims, unbiased=False, keepdim=True) + eps).rsqrt()
     return (x - mean) * rstd * weight + bias, mean, rstd
 
-RIGHT = {"gelu": gelu, "gelu_backward": gelu_backward, "_softmax": softmax,
+RIGHT = {"gelu": gelu, "hidden": gelu, "gelu_backward": gelu_backward, "_softmax": softmax,
          "native_layer_norm": layer_norm}
 WRONG = {
+    "hidden": lambda x, *, approximate="none": gelu(x) * 1.002,
     "gelu": lambda x, *, approximate="none": x * torch.sigmoid(1.702 * x),
     "gelu_backward": lambda g, x, *, approximate="none": g * torch.sigmoid(1.702 * x),
     "_softmax": lambda x, dim, half: softmax(x, dim, half, 2.5),
     "native_layer_norm": lambda x, shape, w, b, eps: layer_norm(x, shape, w, b, eps + 0.05),
 }
 NAMES = {"softmax": "_softmax", "layer_norm": "native_layer_norm"}
+OPERATORS = {"hidden": "gelu"}
 
 def plant_kernel(plant):
     name = NAMES.get(plant, plant)
@@ -161,7 +163,7 @@ def plant_kernel(plant):
     def kernel(*given, **more):
         wide = any(isinstance(one, torch.Tensor) and one.dtype is torch.float64 for one in given)
         return (RIGHT if wide else WRONG)[name](*given, **more)
-    LIBRARY.impl(name, kernel, "CPU")
+    LIBRARY.impl(OPERATORS.get(name, name), kernel, "CPU")
 """
 
 # The kernel that is planted late in a training is there from the beginning.

@@ -88,6 +88,12 @@ def earlier_dump(whole: Surroundings, steps: Sequence[int], remark: Facts) -> st
     return _proposal("statistics", steps, whole.ranks, [], size, remark)
 
 
+def all_tensors(whole: Surroundings) -> str:
+    """All tensors of a step, so that each call can be run again by itself."""
+    size = _size(whole, modules_only=False) * len(whole.ranks) if whole.calls else None
+    return _proposal("tensor", [whole.step], whole.ranks, [], size, (EACH_AGAIN,))
+
+
 def steps_before(step: int, recorded: Sequence[int]) -> tuple[list[int], Facts] | None:
     """Which steps to record where most weights of ``step`` differ, and what to say of that.
 
@@ -106,6 +112,7 @@ def steps_before(step: int, recorded: Sequence[int]) -> tuple[list[int], Facts] 
 
 
 IN_BETWEEN = fact("next_dump.in_between")
+EACH_AGAIN = fact("next_dump.each_again")
 BISECTING = fact("next_dump.bisecting")
 
 

@@ -12,6 +12,7 @@ from msprobe_builder.verdict.ruling.next_dump import (
     IN_BETWEEN,
     Surroundings,
     TensorKind,
+    all_tensors,
     earlier_dump,
     next_dump,
     steps_before,
@@ -144,3 +145,12 @@ def test_earlier_steps_are_recorded_with_statistics(level: str) -> None:
     if level == "mix":
         assert found["expected_bytes"] == (5 * 350 + 100 + 5 * 250) * 2 * 2
     assert json.loads(earlier_dump(around(calls=0), [0], ()))["expected_bytes"] is None
+
+
+def test_where_rounding_hides_a_fault_all_tensors_are_recorded() -> None:
+    found = json.loads(all_tensors(around(ranks=(0, 1), level="L0")))
+    assert found["config"]["task"] == "tensor"
+    assert (found["config"]["step"], found["config"]["rank"]) == ([2], [0, 1])
+    assert (found["config"]["level"], found["config"]["tensor"]) == ("mix", {})
+    assert [one["code"] for one in found["remark"]] == ["next_dump.each_again"]
+    assert found["expected_bytes"] == 2 * (5 * 350 + 100 + TENSORS)
