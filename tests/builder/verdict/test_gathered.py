@@ -12,7 +12,7 @@ from msprobe_builder.facts.fact import fact
 from msprobe_builder.verdict.ruling.across import judge_across
 from msprobe_builder.verdict.ruling.all_ranks import Accused, AllRanks, PlaceRuling
 from msprobe_builder.verdict.ruling.conclusion import FAULT
-from tests.builder.verdict.test_across import heard, suspect, weights
+from tests.builder.verdict.accusing import heard, suspect, weights
 
 STRONG, WEAK, NONE = Strength.STRONG, Strength.WEAK, Strength.NONE
 

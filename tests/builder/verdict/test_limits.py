@@ -14,7 +14,7 @@ from msprobe_builder.database.read.verdict import Verdict, read_verdict
 from msprobe_builder.facts.fact import fact
 from msprobe_builder.verdict.ruling.all_ranks import PlaceRuling
 from msprobe_builder.verdict.ruling.conclusion import CLEAN
-from tests.builder.verdict.test_across import ruled, suspect
+from tests.builder.verdict.accusing import ruled, suspect
 from tests.builder.verdict.test_mechanisms import Program, judged, values
 
 Array = NDArray[Any]

@@ -9,7 +9,7 @@ from msprobe_builder.facts.fact import Facts, fact
 from msprobe_builder.verdict.ruling.across import judge_across
 from msprobe_builder.verdict.ruling.all_ranks import Accused, AllRanks, PlaceRuling
 from msprobe_builder.verdict.ruling.conclusion import CLEAN, FAULT
-from tests.builder.verdict.test_across import suspect, weights
+from tests.builder.verdict.accusing import suspect, weights
 
 CHANCE: Facts = (fact("probability", percent=88),)
 NOISY = 2.0**-18
