@@ -66,22 +66,25 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
     score[stepped & _stepped_at_once(evidence, rows)] = CHOSE
     odd = _cast_alone(runs)[rows]
     named = np.isin(node, list(evidence.arguments))
-    for place in np.flatnonzero((score > 1) | odd | named).tolist():
-        row, at = int(rows[place]), int(node[place])
-        if odd[place]:
-            yield Clue(_CAST, 0, at, Cause.OUTPUT, row, float(seen.size[row]), float(told[place]))
+    # Whole numbers that differ are seen, whatever was expected of them.
+    usual = np.where(discrete, 0.0, told)
+    chosen = np.flatnonzero((score > 1) | odd | named)
+    columns = (rows, node, score, seen.size[rows], told, usual, odd, named)
+    for row, at, strength, error, was_told, expects, is_odd, is_named in zip(
+        *(one[chosen].tolist() for one in columns), strict=True
+    ):
+        if is_odd:
+            yield Clue(_CAST, 0, at, Cause.OUTPUT, row, error, was_told)
             continue
-        cause, strength = Cause.OUTPUT, float(score[place])
+        cause = Cause.OUTPUT
         # Of other sizes, and with the same result: another formula.
-        if named[place] and (score[place] > 1 or _same_shapes(runs, at)):
+        if is_named and (strength > 1 or _same_shapes(runs, at)):
             several = evidence.arguments[at]
             tells = bool(evidence.does.counts[at]) and _same_shapes(runs, at)
             plain = any(not (one.is_slight or (one.is_count and not tells)) for one in several)
             strength = max(_ARGUMENT_SHOWS * strength, _ARGUMENT if plain else 0.0)
             cause = Cause.ARGUMENT
-        # Whole numbers that differ are seen, whatever was expected of them.
-        usual = 0.0 if discrete[place] else float(told[place])
-        yield Clue(strength, 0, at, cause, row, float(seen.size[row]), usual)
+        yield Clue(strength, 0, at, cause, row, error, expects)
     for at, several in evidence.arguments.items() if are_of_one_batch(runs) else ():
         # What comes out has another size than there, so that nothing is compared.
         is_told = bool(evidence.does.counts[at]) and _same_shapes(runs, at)

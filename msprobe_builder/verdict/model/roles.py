@@ -48,38 +48,52 @@ def _carry(
     """Fill in who inherits from whom."""
     asked = off.copy()
     asked[list(begins)] = True
-    nodes = np.flatnonzero(asked).tolist()
-    before, ends = _before(evidence, asked), evidence.runs.npu.tree.subtree_end
+    nodes = np.flatnonzero(asked)
+    is_off, ends = off[nodes].tolist(), evidence.runs.npu.tree.subtree_end
+    first, makers = _before(evidence, asked, nodes)
+    found = source.tolist()  # numbers of a list are read far faster, one at a time
+    left = list(zip(nodes.tolist(), first[:-1], first[1:], strict=True))
     for _ in range(_PASSES):
-        for node in nodes:
-            if source[node] >= 0:
-                continue
-            known = [int(source[one]) for one in before.get(node, ()) if source[one] >= 0]
-            if node in begins:
-                known = [begins[node]]
-            if known:
-                source[node] = min(known)
+        unknown = []
+        for one in left:
+            node, begin, end = one
+            known = found[node] if found[node] >= 0 else begins.get(node, -1)
+            if known < 0:
+                for maker in makers[begin:end]:
+                    number = found[maker]
+                    if number >= 0 and (known < 0 or number < known):
+                        known = number
+            if known >= 0:
+                found[node] = known
+            else:
+                unknown.append(one)
+        left = unknown
     # Where nobody recorded what it was made of: what begins in it, or last before it.
     latest, places = -1, sorted(begins)
-    for node in nodes:
+    for at, node in enumerate(nodes.tolist()):
         latest = begins.get(node, latest)
-        if off[node] and source[node] < 0:
+        if is_off[at] and found[node] < 0:
             inside = bisect_right(places, node)
             is_inside = inside < len(places) and places[inside] <= ends[node]
-            source[node] = begins[places[inside]] if is_inside else latest
+            found[node] = begins[places[inside]] if is_inside else latest
+    source[:] = found
     carries = (source >= 0) & (role == CallRole.CLEAN)
     role[carries] = CallRole.CARRIER
 
 
-def _before(evidence: Evidence, asked: NDArray[np.bool_]) -> dict[int, list[int]]:
-    """By ``asked`` node those that its tensors come from, and the forward call of a gradient."""
+def _before(
+    evidence: Evidence, asked: NDArray[np.bool_], nodes: Int
+) -> tuple[list[int], list[int]]:
+    """Nodes that the tensors of ``nodes`` come from, and the forward call of a gradient.
+
+    Those of the node at place ``i`` stand in the second list from ``first[i]`` to ``first[i + 1]``.
+    """
     runs = evidence.runs
-    table, maker = runs.npu.table, runs.maker
+    table, maker, twin = runs.npu.table, runs.maker, runs.npu.calls.twin
     rows = np.flatnonzero(table.is_tensor & (maker >= 0) & asked[table.node])
-    result: dict[int, list[int]] = {}
-    made = table.node[maker[rows]]
-    for node, one in zip(table.node[rows].tolist(), made.tolist(), strict=True):
-        result.setdefault(node, []).append(one)
-    for node in np.flatnonzero(asked & runs.backward & (runs.npu.calls.twin >= 0)).tolist():
-        result.setdefault(node, []).append(int(runs.npu.calls.twin[node]))
-    return result
+    back = np.flatnonzero(asked & runs.backward & (twin >= 0))
+    of = np.concatenate((table.node[rows], back))
+    made = np.concatenate((table.node[maker[rows]], twin[back]))
+    order = np.argsort(of, kind="stable")
+    first = np.searchsorted(of[order], np.append(nodes, len(asked)))
+    return first.tolist(), made[order].tolist()

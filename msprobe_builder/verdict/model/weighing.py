@@ -25,6 +25,8 @@ class Weighing:
 
     def wanted(self, found: Iterable[Clue]) -> list[Clue]:
         """The clues of kinds that were not left out."""
+        if not self.without:
+            return list(found)
         return [one for one in found if one.cause.name.lower() not in self.without]
 
     def explains(self, kind: str, clue: Clue) -> bool:
@@ -41,9 +43,10 @@ class Weighing:
         """
         first = told[0] if told else None
         told_of = {(one.side, one.node, one.cause) for one in [*found, *told] if _tells(one)}
-        fired = Counter(cause.name.lower() for _, _, cause in told_of)
+        fired = Counter(cause for _, _, cause in told_of)
         result = []
-        for kind, times in fired.items():
+        for cause, times in fired.items():
+            kind = cause.name.lower()
             decides = first is not None and first.cause.name.lower() == kind
             at = (first.side, first.node) if first is not None and decides else (-1, -1)
             result.append(Weighed(kind, times, int(decides), *at))
