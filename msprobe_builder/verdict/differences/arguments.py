@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.dump.shapes import parse_shape
 from msprobe_builder.graph.calls import Calls
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.operators import questions
@@ -24,6 +25,10 @@ _NUMBERS = frozenset({"int", "float", "bool", "str", "slice", "torch.dtype"})
 _ALONG_DIMENSIONS = frozenset(
     {Kind.SHAPE, Kind.TRANSPOSE, Kind.TURN, Kind.SLICE, Kind.JOIN, Kind.REDUCTION, Kind.NORMALISE}
 )
+_DIMENSIONS = frozenset(
+    "dim dims dim0 dim1 dim2 start_dim end_dim axis axes axis0 axis1 source destination".split()
+)
+_INDEX = "2"  # the place of what select and narrow begin with
 _FILLER = 1e4
 _SAME = 1e-6  # two spellings of one number
 _ROUNDED = 8 * 2.0**-20  # a number that was taken from a tensor is rounded as that is
@@ -98,14 +103,15 @@ def differing_arguments(
         if kinds_here == {"slice"} and (ranges_differ or _same_slice(left, right)):
             continue
         node, partners = int(table.node[row]), int(bench.node[other])
-        if kinds_here == {"int"} and calls.operators[calls.stem[node]].kind in _ALONG_DIMENSIONS:
-            ranks = _rank(table, node, texts), _rank(bench, partners, texts)
-            if min(ranks) and int(left) % ranks[0] - ranks[0] == int(right) % ranks[1] - ranks[1]:
-                continue  # one dimension, counted from the end
+        operator = calls.operators[calls.stem[node]]
+        name = texts.values[table.name_id[row]].removeprefix("input.")
+        if kinds_here == {"int"} and operator.kind in _ALONG_DIMENSIONS:
+            shapes = _shape(table, node, texts), _shape(bench, partners, texts)
+            if _is_counted_from_the_end(operator, name, (int(left), int(right)), shapes):
+                continue
         if _equal(left, right) or (other_types and "torch.dtype" in kinds_here):
             continue
-        name = texts.values[table.name_id[row]].removeprefix("input.")
-        if _is_idle(calls.operators[calls.stem[table.node[row]]], name):
+        if _is_idle(operator, name):
             continue
         result.setdefault(int(table.node[row]), []).append(
             Argument(
@@ -137,13 +143,33 @@ def _are_counts(left: str, right: str) -> bool:
     return one >= 1 and one.is_integer() and (other / one).is_integer()
 
 
-def _rank(table: ParameterTable, node: int, texts: Texts) -> int:
-    """Of how many dimensions the first tensor is that a node is given; 0 if unknown."""
+def _is_counted_from_the_end(
+    operator: Operator, name: str, values: tuple[int, int], shapes: tuple[list[int], list[int]]
+) -> bool:
+    """Whether two whole numbers are one dimension, or one place along one, of two shapes."""
+    if not all(shapes):
+        return False
+    place = name.partition(".")[0]
+    words = {str(one.place): word for word, one in operator.arguments.items()}
+    word = words.get(place, place)
+    has_dimension = not _DIMENSIONS.isdisjoint(operator.arguments)
+    is_index = operator.name == "getitem" or place == _INDEX
+    is_dimension = word in _DIMENSIONS or (word.isdecimal() and not has_dimension)
+    if is_dimension and not (operator.kind is Kind.SLICE and is_index):
+        ends = [(value, len(shape)) for value, shape in zip(values, shapes, strict=True)]
+        one, other = (value % rank - rank for value, rank in ends)
+        return one == other and all(-rank <= value < rank for value, rank in ends)
+    low, high = sorted(values)
+    is_place = operator.kind is Kind.SLICE and low < 0 <= high
+    return is_place and shapes[0] == shapes[1] and high - low in shapes[0]
+
+
+def _shape(table: ParameterTable, node: int, texts: Texts) -> list[int]:
+    """That of the first tensor that a node is given; nothing if unknown."""
     first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
     given = table.is_tensor[first:last] & (table.section[first:last] == Section.INPUT)
     shapes = table.shape_id[first:last][given]
-    text = texts.values[shapes[0]] if len(shapes) and shapes[0] >= 0 else "[]"
-    return text.count(",") + (text != "[]")
+    return parse_shape(texts, int(shapes[0])) if len(shapes) else []
 
 
 def _first_places(wanted: Int, ordered: Int) -> Int:

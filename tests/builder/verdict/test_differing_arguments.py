@@ -68,6 +68,12 @@ SAME = [
     ("Functional.softmax", given(X, -1), given(X, 2)),
     ("Functional.softmax", given(X, 0), given(X, -3)),
     ("Torch.sum", given(X, -2), given(X, 1)),
+    ("Torch.roll", given(X, 2, -1), given(X, 2, 2)),
+    ("Torch.roll", given(X, [2, 1], [-1, 0]), given(X, [2, 1], [2, -3])),
+    ("Tensor.transpose", given(X, 1, -1), given(X, -2, 2)),
+    ("Tensor.__getitem__", given(X, -1), given(X, 3)),
+    ("Tensor.select", given(X, 1, -1), given(X, -2, 5)),
+    ("Tensor.narrow", given(X, 1, -2, 2), given(X, 1, 4, 2)),
     ("Tensor.to", given(X, "cpu"), given(X, "cuda:0")),
     ("Tensor.to", given(X, "npu:3"), given(X, "cuda:0")),
     ("Torch.mystery", given(X, "<object at 0x7f10>"), given(X, "<object at 0x7f20>")),
@@ -115,6 +121,32 @@ OTHER = [
         Argument("2", "-1000000000.0", "-9000.0"),
     ),
     ("Functional.softmax", given(X, -1), given(X, 1), Argument("1", "-1", "1", is_count=True)),
+    # Numbers that are the same modulo the number of dimensions, and are no dimensions.
+    ("Torch.roll", given(X, -1, 1), given(X, 2, 1), Argument("1", "-1", "2", is_count=True)),
+    (
+        *("Torch.roll", given(X, [-2, 1], [0, 1]), given(X, [1, 1], [0, 1])),
+        Argument("1.0", "-2", "1", is_count=True),
+    ),
+    (
+        *("Torch.roll", given(X, shifts=-1, dims=1), given(X, shifts=2, dims=1)),
+        Argument("shifts", "-1", "2", is_count=True),
+    ),
+    ("Torch.rot90", given(X, -1), given(X, 2), Argument("1", "-1", "2", is_count=True)),
+    ("Torch.diagonal", given(X, -1), given(X, 2), Argument("1", "-1", "2", is_count=True)),
+    (
+        *("Functional.group_norm", given(X, 3), given(X, 6)),
+        Argument("1", "3", "6", is_count=True),
+    ),
+    ("Tensor.chunk", given(X, 3, 1), given(X, 6, 1), Argument("1", "3", "6", is_count=True)),
+    ("Tensor.__getitem__", given(X, -1), given(X, 2), Argument("1", "-1", "2", is_count=True)),
+    (
+        *("Tensor.select", given(X, 1, -1), given(X, 1, 2)),
+        Argument("2", "-1", "2", is_count=True),
+    ),
+    (
+        *("Tensor.narrow", given(X, 1, -3, 2), given(X, 1, 0, 2)),
+        Argument("2", "-3", "0", is_count=True),
+    ),
     (
         *("Torch.topk", given(X, 3), given(X, 4)),
         Argument("1", "3", "4", is_count=True),
