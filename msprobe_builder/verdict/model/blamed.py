@@ -147,6 +147,32 @@ def _of_other_size(evidence: Evidence, node: int) -> int:
     return -1
 
 
+def laid_out_otherwise(evidence: Evidence, clue: Clue) -> Clue:
+    """The clue of other whole numbers as one of the call that gave what they count another shape.
+
+    Thirds of heads, not heads of thirds: which dimension is taken behind follows from that.
+    """
+    runs, table, bench = evidence.runs, evidence.runs.npu.table, evidence.runs.bench.table
+    several = evidence.arguments.get(clue.node, [])
+    if not several or not all(one.is_count for one in several) or not are_of_one_batch(runs):
+        return clue
+    node = clue.node
+    for _ in range(_IDLE_CALLS):
+        rows = inputs_of(table, node)
+        rows = rows[evidence.paired[rows] >= 0]
+        other = evidence.paired[rows]
+        is_laid = table.shape_id[rows] != bench.shape_id[other]
+        is_laid &= table.numel[rows] == bench.numel[other]
+        made = runs.origin[rows[is_laid]]
+        before = table.node[made[made >= 0]]
+        is_of_both = (runs.partner[before] >= 0) & ~runs.other_operator[before]
+        before = before[is_of_both & runs.npu.calls.is_forward_call[before] & (before < node)]
+        if not len(before):
+            break
+        node = int(before.min())
+    return clue if node == clue.node else replace(clue, node=node, cause=Cause.ORDER)
+
+
 def _first_of_alike(runs: Runs, node: int) -> int:
     """The first of calls of one operator, alone on this side, each given what the one before made.
 

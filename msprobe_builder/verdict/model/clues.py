@@ -122,9 +122,13 @@ def felt(
                 one = replace(one, meets_again=True)  # half precision hides what comes of it
         result.append(one)
     end = calls.last_pass if nothing_comes_of_it(evidence) else -1
+
+    def is_over(at: int) -> bool:
+        return 0 <= at <= end and not leaks.stays(at, end)
+
     marked = [
         replace(one, meets_again=True)
-        if (_goes_back(runs, one, ways) or (one.cause in _GIVEN and 0 <= _at(runs, one) <= end))
+        if (_goes_back(runs, one, ways) or (one.cause in _GIVEN and is_over(_at(runs, one))))
         and weighing.explains("meets_again", one)
         else one
         for one in result

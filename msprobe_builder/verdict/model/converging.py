@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
+from msprobe_builder.graph.part import inputs_of
 from msprobe_builder.operators.operator import Kind
+from msprobe_builder.operators.table import is_in_place
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import ONE_SIDED, Clue, Evidence
+from msprobe_builder.verdict.model.runs import Runs
+
+Bool = NDArray[np.bool_]
 
 _BY_CHANCE = 32.0  # times nearer a single number has to be
 _AGREES = 4.0  # rounding units up to which outputs agree
 _OF_SIZES = {Kind.MAKE, Kind.EMPTY, Kind.QUERY, Kind.DRAW}
 _FURTHER = 3  # calls behind outputs that agree
+_SHARING = {Kind.SHAPE, Kind.TRANSPOSE, Kind.CAST}  # may put out the very memory they are given
+_HANDED_ON = 8  # calls behind one another that put out what they are given
 _LONGEST = 200  # calls on a way, beyond which nobody writes one formula
 
 
@@ -118,13 +126,56 @@ class Leaks:
         used = np.flatnonzero(runs.rows(Section.INPUT) & (runs.origin >= 0))
         used = used[~runs.backward[table.node[used]] & (seen.size[used] > _AGREES * unit[used])]
         self._made, self._by = table.node[runs.origin[used]], table.node[used]
+        # What is written into a part is recorded as it was given.
+        off = runs.rows(Section.INPUT, Section.OUTPUT) & (seen.size > _AGREES * unit)
+        written = np.zeros(len(runs.npu.tree), dtype=bool)
+        written[table.node[off]] = True
+        self._kept = np.flatnonzero(written & _writes_what_stays(runs))
         self._end = runs.npu.tree.subtree_end
         self._known: dict[tuple[int, int], bool] = {}
 
     def leaves(self, node: int, module: int) -> bool:
-        """Whether a call behind the module is given what one inside, from ``node`` on, has made."""
+        """Whether a call behind the module is given what one inside, from ``node`` on, has made.
+
+        Or a later pass is: it was written to a buffer.
+        """
         end = int(self._end[module])
         if (node, module) not in self._known:
-            inside = (self._made >= node) & (self._made <= end)
-            self._known[node, module] = bool((inside & (self._by > end)).any())
+            inside = (self._made >= node) & (self._made <= end) & (self._by > end)
+            self._known[node, module] = bool(inside.any()) or self.stays(node, end)
         return self._known[node, module]
+
+    def stays(self, node: int, end: int) -> bool:
+        """Whether a call from ``node`` to ``end`` leaves a buffer otherwise than there."""
+        return bool(((self._kept >= node) & (self._kept <= end)).any())
+
+
+def _writes_what_stays(runs: Runs) -> Bool:
+    """Forward calls that write to a tensor which was there before, or to what these have left."""
+    part, table = runs.npu, runs.npu.table
+    in_place = part.calls.of_stems(lambda one: int(is_in_place(one))) == 1
+    in_place &= part.calls.is_forward_call & part.calls.is_api
+    rows = np.flatnonzero((table.section == Section.INPUT) & (table.position == 0))
+    rows = rows[in_place[table.node[rows]] & table.is_tensor[rows]]
+    result = np.zeros(len(part.tree), dtype=bool)
+    for row in rows.tolist():
+        result[table.node[row]] = _was_there(runs, row, result)
+    return result
+
+
+def _was_there(runs: Runs, row: int, written: Bool) -> bool:
+    """Whether a tensor comes from outside, as it was or as those that are ``written`` left it."""
+    table = runs.npu.table
+    for _ in range(_HANDED_ON):
+        made = int(runs.origin[row])
+        if made < 0 or written[table.node[made]]:
+            return True
+        node = int(table.node[made])
+        operator = runs.npu.calls.operators[int(runs.npu.calls.stem[node])]
+        given = inputs_of(table, node)[:1]
+        same = table.statistics[:, given] == table.statistics[:, made, None]
+        is_handed_on = operator.kind in _SHARING and operator.name != "clone"
+        if not is_handed_on or not len(given) or not same.all():
+            return False
+        row = int(given[0])
+    return False

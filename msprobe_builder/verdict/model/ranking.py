@@ -17,7 +17,7 @@ from msprobe_builder.verdict.model.agreement import (
     no_gradient_tells,
     results_agree,
 )
-from msprobe_builder.verdict.model.blamed import first_alone, looked_behind
+from msprobe_builder.verdict.model.blamed import first_alone, laid_out_otherwise, looked_behind
 from msprobe_builder.verdict.model.clue import DOUBT, NUMBERS, ONE_SIDED, ROOTS, Clue, Evidence
 from msprobe_builder.verdict.model.edges import made_outside, maker_guessed, written_by
 from msprobe_builder.verdict.model.exchanged import exchanged
@@ -100,6 +100,9 @@ def _explained(evidence: Evidence, clue: Clue, kinds: tuple[Int, Int]) -> Clue:
         return first_alone(evidence.runs, clue, kinds[clue.side])
     if clue.cause is Cause.OUTPUT and evidence.runs.npu.calls.is_api[clue.node]:
         return looked_behind(evidence, clue)
+    laid_out = laid_out_otherwise(evidence, clue) if clue.cause is Cause.ARGUMENT else clue
+    if laid_out is not clue:
+        return laid_out
     if clue.cause is Cause.EXTERNAL:  # of ranks that are put together many make calls of their own
         return clue if evidence.is_merged else maker_guessed(evidence.runs, clue)
     if clue.cause is Cause.BETWEEN:
