@@ -52,12 +52,15 @@ _OF_PROGRAM = (Cause.ARGUMENT, Cause.GRADIENT, Cause.WEIGHT, Cause.WEIGHTS)
 
 def clues(evidence: Evidence, weighing: Weighing) -> list[Clue]:
     """All clues, in no order."""
+    # What is cut off from training keeps its value; of another value it is another tensor.
+    needing = evidence.requires_grad
+    needing = needing[~(evidence.seen.size[needing] > _MOST_OF_IT)]
     found = [
         *of_outputs(evidence),
         *of_draws(evidence),
         *of_edges(evidence),
         *of_lacking(evidence.runs),
-        *cut_off(evidence.runs, evidence.requires_grad),
+        *cut_off(evidence.runs, needing),
         *([] if evidence.is_merged else undone(evidence.runs)),
     ]
     return weighing.wanted(found)

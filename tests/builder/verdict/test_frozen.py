@@ -70,3 +70,15 @@ def test_what_is_made_of_frozen_layers_was_not_cut_off(
     first, second = (0, 5) if is_turned else (5, 0)
     answer = asked(tmp_path, capsys, trained_from(first), trained_from(second))
     assert not [one for one in answer["suspects"] if "cut off" in " ".join(one["evidence"])]
+
+
+@pytest.mark.parametrize("norm", [4.0, 0.0, 40.0])
+def test_of_another_value_it_is_another_tensor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], norm: float
+) -> None:
+    """Cutting a branch off changes nothing that a forward pass computes."""
+    debug, reference = trained(True, False), trained(True, True)
+    debug["Functional.relu.0.forward"]["output"] = [needing(norm, False)]
+    answer = asked(tmp_path, capsys, debug, reference)
+    told = [one["cause"] for one in answer["suspects"]]
+    assert ("gradient" in told) is (norm == 4.0), told
