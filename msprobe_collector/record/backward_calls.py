@@ -129,8 +129,8 @@ class BackwardCalls:
             if not is_origin_backward(record):
                 return
             ledger.count_overflow(call.backward_name)
-        rows = [] if ledger.flow is None else ledger.flow.gradients.rows(backward, record)
-        ledger.add_record(call.backward_name, record, rows)
+        makers = [] if ledger.flow is None else ledger.flow.gradients.makers(backward, record)
+        ledger.add_record(call.backward_name, record, makers)
         ledger.flush_if_due()
 
     def _record(self, backward: Backward) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -21,7 +21,7 @@ from msprobe_collector.record.gradient_flow import GradientFlow
 from msprobe_collector.record.items import collect_tensors, hands_out_memory
 from msprobe_collector.record.layouts import Layout
 from msprobe_collector.record.memories import Looked, Memories, counter_of, layout_of
-from msprobe_collector.record.origins import Found, Origin, Row
+from msprobe_collector.record.origins import Makers, Origin
 from msprobe_collector.record.uncompiled import uncompiled_name
 
 # What they write to without counting it: names and places of these arguments, and of the flag that
@@ -42,20 +42,20 @@ _SENDS = one_of("send")
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _UNWRITTEN = int(Mark.UNINITIALISED | Mark.FROM_UNINITIALISED)
 _IN_PLACE = int(Mark.IN_PLACE)
-_RECORD, _INPUT = int(Maker.RECORD), int(Place.INPUT)
+_RECORD, _INPUT, _OUTPUT = int(Maker.RECORD), int(Place.INPUT), int(Place.OUTPUT)
+_PARAMETERS = int(Place.PARAMETERS)
 _UNINITIALISED, _FROM_UNINITIALISED = int(Mark.UNINITIALISED), int(Mark.FROM_UNINITIALISED)
 
 
 class CallFlow:
     """What is known of a call that was entered."""
 
-    __slots__ = ("has_written", "is_computed", "looked", "region", "rows", "stem", "tensors")
+    __slots__ = ("has_written", "is_computed", "looked", "makers", "region", "tensors")
 
-    def __init__(self) -> None:
-        self.rows: list[Row] = []
+    def __init__(self, looked: Sequence[Looked]) -> None:
+        self.makers: list[Makers] = [(_INPUT, [one[0] for one in looked])]
+        self.looked = looked  # what was known of each tensor
         self.tensors: Sequence[Any] = ()  # what an API was given
-        self.looked: Sequence[Looked] = ()  # what was known of each of them
-        self.stem = ""  # ``Tensor.add_`` of ``Tensor.add_.0.forward``; of a module none
         self.has_written: Sequence[int] = ()  # positions that a communication writes
         self.region: Layout | None = None  # of the first tensor that the call writes
         self.is_computed = False  # from memory that nobody has written
@@ -67,8 +67,9 @@ class TorchFlow:
     def __init__(self) -> None:
         self.rows = FlowRows()
         self.gradients = GradientFlow()
-        self._memories = Memories()
         self._lock = threading.RLock()
+        self._memories = Memories(self._lock)
+        self._has_unwritten = False  # memory was given out that nobody had written
         self._parameters: dict[str, Any] = {}
         self._named: set[int] = set()  # their identities
 
@@ -83,20 +84,14 @@ class TorchFlow:
         communicates: bool,
     ) -> CallFlow:
         """Who made the tensors ``inputs`` in the arguments of a call."""
-        flow = CallFlow()
-        memories = self._memories
-        with self._lock:
-            looked = [memories.look(tensor) for tensor in inputs]
-        flow.rows = [(_INPUT, position, one[0]) for position, one in enumerate(looked)]
-        if call.path:
-            return flow
-        flow.stem = call.forward_name.rsplit(".", 2)[0]
-        if not inputs:
+        look = self._memories.look
+        flow = CallFlow([look(tensor) for tensor in inputs])
+        if call.path or not inputs:
             return flow
         flow.tensors = inputs
-        flow.looked = looked
-        if communicates or _writes_unseen(flow.stem):
-            name = flow.stem.rpartition(".")[2]
+        stem = call.label
+        if communicates or _kind_of(stem).writes_unseen:
+            name = stem.rpartition(".")[2]
             if communicates:
                 flow.has_written = _written_by(name, args, kwargs)
             elif name == "__setitem__":
@@ -106,56 +101,58 @@ class TorchFlow:
             else:
                 places = _FUSED[name] if kwargs.get("grad_scale") is None else (*_FUSED[name], 1)
                 flow.has_written = _tensors_at(places, args)
-        for one in looked:
-            if one[0].marks & _UNWRITTEN and not _reads_nothing(flow.stem):
-                flow.is_computed = _computes(flow, inputs, kwargs)
-                break
+        if (
+            self._has_unwritten
+            and any(one[0].marks & _UNWRITTEN for one in flow.looked)
+            and not _reads_nothing(stem)
+        ):
+            flow.is_computed = _computes(flow, stem, inputs, kwargs)
         return flow
 
     def leave(self, flow: CallFlow, call: Call, outputs: Sequence[torch.Tensor]) -> None:
         """What the call wrote and put out."""
         name, memories = call.forward_name, self._memories
-        marks = _FROM_UNINITIALISED if flow.is_computed else 0
-        if flow.stem and hands_out_memory(flow.stem):
-            marks = _UNINITIALISED
         with self._lock:
-            written = self._written(flow, name, outputs, marks)
-            for position, tensor in enumerate(outputs):
-                found: Found | None
-                if call.path:
-                    found = memories.put_out_by_module(tensor, name, position)
-                else:
-                    found = memories.put_out(tensor, name, position, marks, flow.tensors, written)
-                if found is not None:
-                    flow.rows.append((1, position, found))
+            if call.path:
+                put_out = memories.put_out_by_module
+                found = [put_out(tensor, name, position) for position, tensor in enumerate(outputs)]
+            else:
+                marks = _FROM_UNINITIALISED if flow.is_computed else 0
+                if _kind_of(call.label).hands_out:
+                    marks, self._has_unwritten = _UNINITIALISED, True
+                given = flow.tensors
+                written = self._written(flow, name, outputs, marks) if given else ()
+                found = [
+                    memories.put_out(tensor, name, position, marks, given, written)
+                    for position, tensor in enumerate(outputs)
+                ]
+        flow.makers.append((_OUTPUT, found))
         flow.tensors = ()
 
     def _written(
         self, flow: CallFlow, name: str, outputs: Sequence[torch.Tensor], marks: int
     ) -> set[int]:
         """The storages of what the call was given and wrote to."""
-        memories = self._memories
         written: set[int] = set()
         has_written = flow.has_written
-        for position, tensor in enumerate(flow.tensors):
-            before = flow.looked[position][2]
+        for position, (tensor, looked) in enumerate(zip(flow.tensors, flow.looked, strict=True)):
+            before = looked[2]
             if before >= 0 and type(tensor) in _PLAIN:
                 counter = tensor._version
             else:
                 counter = counter_of(tensor)
             if counter == before and position not in has_written:
                 continue
-            written.add(flow.looked[position][1][0])
+            written.add(looked.storage)
             if not any(tensor is output for output in outputs):
                 origin = Origin(_RECORD, name, _INPUT, position, marks | _IN_PLACE)
-                memories.written(tensor, origin, flow.region if position == 0 else None)
+                region = flow.region if position == 0 else None
+                self._memories.written(tensor, origin, region)
         return written
 
-    def parameters(self, tensors: Iterable[torch.Tensor]) -> list[Row]:
-        """Rows of the parameters of a module."""
-        with self._lock:
-            found = [self._memories.given(tensor) for tensor in tensors]
-        return [(Place.PARAMETERS, position, one) for position, one in enumerate(found)]
+    def parameters(self, tensors: Iterable[torch.Tensor]) -> Makers:
+        """Who made the parameters of a module."""
+        return _PARAMETERS, [self._memories.given(tensor) for tensor in tensors]
 
     # -- what has a name ----------------------------------------------------------------------
 
@@ -197,13 +194,21 @@ class TorchFlow:
             self._memories.forget()
             self.gradients.forget()
             self.end_window()
+            self._has_unwritten = False
+
+
+class _Kind(NamedTuple):
+    """What is asked of every call of an API."""
+
+    writes_unseen: bool  # what its counters do not tell, or not all of what they tell of
+    hands_out: bool  # memory that nobody has written
 
 
 @cache
-def _writes_unseen(stem: str) -> bool:
-    """Whether a call writes what its counters do not tell, or not to all of it."""
+def _kind_of(stem: str) -> _Kind:
     name = stem.rpartition(".")[2]
-    return name == "__setitem__" or name in _UNCOUNTED or name in _FUSED
+    writes_unseen = name == "__setitem__" or name in _UNCOUNTED or name in _FUSED
+    return _Kind(writes_unseen, hands_out_memory(stem))
 
 
 def _reads_nothing(stem: str) -> bool:
@@ -211,10 +216,12 @@ def _reads_nothing(stem: str) -> bool:
     return hands_out_memory(stem) or "reads_nothing" in operator_of(stem).traits
 
 
-def _computes(flow: CallFlow, inputs: Sequence[torch.Tensor], kwargs: dict[str, Any]) -> bool:
+def _computes(
+    flow: CallFlow, stem: str, inputs: Sequence[torch.Tensor], kwargs: dict[str, Any]
+) -> bool:
     """Whether the call reads memory that nobody has written, not only writes to it."""
     ignored = set(flow.has_written)
-    if overwrites(flow.stem) or flow.region is not None:
+    if overwrites(stem) or flow.region is not None:
         ignored.add(0)
     if "out" in kwargs:
         results: list[torch.Tensor] = []

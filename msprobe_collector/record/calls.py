@@ -20,6 +20,7 @@ class Call:
         "forward_name",
         "keeps_inside",
         "kept",
+        "label",
         "parent",
         "path",
         "under_backward",
@@ -32,12 +33,14 @@ class Call:
         parent: Call | None = None,
         under_backward: Call | None = None,
         path: str = "",
+        label: str = "",
     ) -> None:
         self.forward_name = forward_name
         self.backward_name = backward_name
         self.parent = parent
         self.under_backward = under_backward  # it runs inside this call's backward
         self.path = path  # of a module: what stands before its class
+        self.label = label  # of an API: what stands before its number
         self.kept = False  # by the selection
         self.keeps_inside = False  # and everything inside it, too
         self.encloses = False  # the scope began inside it

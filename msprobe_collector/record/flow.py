@@ -10,7 +10,7 @@ import struct
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from msprobe_builder.dump.flow_layout import (
     MAKER_STRUCT,
@@ -19,7 +19,7 @@ from msprobe_builder.dump.flow_layout import (
     Maker,
     Mark,
 )
-from msprobe_collector.record.origins import Row, Share, Source
+from msprobe_collector.record.origins import Found, Makers, Share, Source
 from msprobe_collector.write.flow_file import CountedFlow, Entries, FlowFile
 
 
@@ -46,8 +46,9 @@ class FlowRows:
         self._file: FlowFile | CountedFlow | None = None
         self._numbers: dict[str, int] = {}  # of records
         self._added: list[str] = []  # records whose names are not written yet
-        self._waiting: list[tuple[int, Sequence[Row]]] = []  # of each record
-        self._latest: dict[str, Sequence[Row]] = {}
+        self._rows: list[int] = []  # seven of each row that can be written
+        self._waiting: list[_Row] = []  # others
+        self._latest: dict[str, Sequence[Makers]] = {}
         self._names: dict[str, int] = {}
         self._makers = 0
 
@@ -59,39 +60,34 @@ class FlowRows:
         """Bytes."""
         return 0 if self._file is None else self._file.size
 
-    def add(self, name: str, rows: Sequence[Row]) -> None:
+    def add(self, name: str, makers: Sequence[Makers]) -> None:
         """A record was added to dump.json; call with ``lock`` held around both."""
         number = len(self._numbers)
         self._numbers[name] = number
         self._added.append(name)
-        if rows:
-            self._waiting.append((number, rows))
+        _pack(number, makers, self._numbers, self._rows, self._waiting)
 
-    def set_latest(self, name: str, rows: Sequence[Row]) -> None:
+    def set_latest(self, name: str, makers: Sequence[Makers]) -> None:
         """A record behind all others, which a later one of the same name replaces."""
-        self._latest[name] = rows
+        self._latest[name] = makers
 
     def flush(self, is_last: bool = False) -> None:
         """Append what is known; OSError when the disk takes no more."""
         if self._file is None:
             return
         with self.lock:
-            added, waiting = self._added, self._waiting
             packing = _Packing(self._numbers, self._names, self._makers, is_last)
-            left: list[tuple[int, Sequence[Row]]] = []
-            for number, rows_of_it in waiting:
-                missing = packing.add(number, rows_of_it)
-                if missing:
-                    left.append((number, missing))
-            names, makers, rows = packing.taken()
-            lasting = Entries(names, added, makers, rows)
-            first = len(self._numbers)
+            left = [row for row in self._waiting if not packing.add(row)]
+            lasting = packing.taken(self._added, self._rows)
             behind = _Packing(self._numbers, packing.names, packing.makers, True)
-            for number, latest in enumerate(self._latest.values(), first):
-                behind.add(number, latest)
-            names, makers, rows = behind.taken()
-            self._file.append(lasting, Entries(names, list(self._latest), makers, rows))
-            self._added, self._waiting = [], left
+            own: list[int] = []
+            for number, latest in enumerate(self._latest.values(), len(self._numbers)):
+                waiting: list[_Row] = []
+                _pack(number, latest, self._numbers, own, waiting)
+                for row in waiting:
+                    behind.add(row)
+            self._file.append(lasting, behind.taken(list(self._latest), own))
+            self._added, self._rows, self._waiting = [], [], left
             self._names, self._makers = packing.names, packing.makers
 
     def close(self) -> None:
@@ -107,7 +103,41 @@ class FlowRows:
         """Write nothing any more of this step."""
         self._file = None
         self._numbers, self._names, self._makers = {}, {}, 0
-        self._added, self._waiting, self._latest = [], [], {}
+        self._added, self._rows, self._waiting, self._latest = [], [], [], {}
+
+
+_Row: TypeAlias = "tuple[int, int, int, Found]"  # record, section, position and makers
+
+
+def _pack(
+    record: int,
+    makers: Sequence[Makers],
+    numbers: dict[str, int],
+    packed: list[int],
+    left: list[_Row],
+) -> None:
+    """Rows of a record of which the maker is another, as nearly all are; the rest is ``left``."""
+    for section, all_of_it in makers:
+        position = -1
+        for found in all_of_it:
+            position += 1
+            if found is None:
+                continue
+            first, marks, others = found
+            number = None
+            if not others:
+                if type(first) is Share:
+                    sender, place = first
+                    if sender.is_over and sender.ordinals is None:
+                        number, own = numbers.get(sender.name), sender.section
+                elif first[0] == _RECORD:
+                    _, name, own, place, _ = first
+                    number = numbers.get(name)
+            if number is None:
+                left.append((record, section, position, found))
+                continue
+            last = section | _RECORD << _KIND | own << _MAKER_SECTION | marks << _MARKS
+            packed += (record, position, number, place, NONE, 0, last)
 
 
 class _Packing:
@@ -124,32 +154,14 @@ class _Packing:
         self._rows: list[int] = []  # seven of each row
         self._further: list[bytes] = []
 
-    def taken(self) -> tuple[list[str], bytes, bytes]:
-        return self._new_names, b"".join(self._further), _packed(self._rows)
+    def taken(self, records: Sequence[str], others: Sequence[int]) -> Entries:
+        """All of it, with other rows, of seven numbers each."""
+        rows = _packed(others) + _packed(self._rows)
+        return Entries(self._new_names, records, b"".join(self._further), rows)
 
-    def add(self, record: int, rows: Sequence[Row]) -> list[Row]:
-        """Pack the rows of a record but those of which a maker is yet to come."""
-        left: list[Row] = []
-        packed, numbers = self._rows, self._numbers
-        for row in rows:
-            section, position, (first, marks, others) = row
-            number = None
-            if not others:  # as nearly all are
-                if isinstance(first, Share):
-                    sender, place = first
-                    if sender.is_over and sender.ordinals is None:
-                        number, own = numbers.get(sender.name), sender.section
-                elif first[0] == _RECORD:
-                    number, own, place = numbers.get(first[1]), first[2], first[3]
-            if number is not None:
-                last = section | _RECORD << _KIND | own << _MAKER_SECTION | marks << _MARKS
-                packed += (record, position, number, place, NONE, 0, last)
-            elif not self._add_other(record, row):
-                left.append(row)
-        return left
-
-    def _add_other(self, record: int, row: Row) -> bool:
-        section, position, found = row
+    def add(self, row: _Row) -> bool:
+        """Pack a row; False if a maker of it is yet to come."""
+        record, section, position, found = row
         if not found.others:
             first = self._numbered(found.first)
             if first is None:

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
 from msprobe_collector.config.narrowing import Slice
-from msprobe_collector.record.origins import Found, Row
+from msprobe_collector.record.origins import Found, Makers
 
 Edge: TypeAlias = "tuple[Any, int]"
 Item: TypeAlias = "dict[str, Any]"
@@ -98,7 +98,7 @@ class Gradients(Protocol):
     def watch(self, graph: Any, backward: Any) -> None:
         """A recorded call added the nodes of ``graph``, whose backward is ``backward``."""
 
-    def rows(self, backward: Any, record: Item) -> list[Row]:
+    def makers(self, backward: Any, record: Item) -> list[Makers]:
         """Who made the gradients in the record of a backward call that is over."""
 
     def of_parameter(self, parameter: Any) -> Found:
@@ -130,8 +130,8 @@ class Flow(Protocol):
     def leave(self, flow: Any, call: Any, outputs: Sequence[Any]) -> None:
         """The call put these out."""
 
-    def parameters(self, tensors: Any) -> list[Row]:
-        """Rows of the parameters of a module."""
+    def parameters(self, tensors: Any) -> Makers:
+        """Who made the parameters of a module."""
 
     def name_those_of(self, prefix: str, model: Any) -> None:
         """Know the parameters and buffers of a model by their names."""

@@ -19,7 +19,7 @@ import torch
 
 from msprobe_builder.dump.flow_layout import Maker, Mark, Place
 from msprobe_collector.record.gradients import Backward, Graph
-from msprobe_collector.record.origins import OUTSIDE, Found, Origin, Row, Sender, Share, Source
+from msprobe_collector.record.origins import OUTSIDE, Found, Makers, Origin, Sender, Share, Source
 
 _KEY = "msprobe_collector"
 _AccumulateGrad: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
@@ -48,6 +48,7 @@ class NodeFlow:
 
 
 _NONE_INSIDE: dict[int, list[Share]] = {}
+_made: Any = tuple.__new__  # at once, as there are many
 
 
 _Gathers: TypeAlias = "NodeFlow | list[Source] | None"
@@ -60,7 +61,7 @@ class CallGradients:
     __slots__ = ("inner", "last", "received", "sender")
 
     def __init__(self, sender: Sender) -> None:
-        self.sender = sender
+        self.sender = sender  # by itself: nodes hold it, and are held here
         self.received: dict[int, tuple[NodeFlow, int]] = {}  # by position of the output
         self.last: NodeFlow | None = None  # the node of the first output
         self.inner = _NONE_INSIDE  # by input, what calls inside a module send
@@ -81,8 +82,9 @@ class GradientFlow:
         sender = Sender(call.backward_name)
         found = backward.flow = CallGradients(sender)
         received = found.received
+        at, flow = None, None  # most calls add one node
         for node, outputs in graph.outputs.items():
-            flow = _flow_of(node)
+            at, flow = node, _flow_of(node)
             for number, position in outputs:
                 received[position] = flow, number
             if node is graph.last:
@@ -91,10 +93,10 @@ class GradientFlow:
             found.inner = _sent_from_inside(graph, sender)
             return
         for node, shares in graph.shares.items():
-            known = _flow_of(node).shares
+            known = (flow if flow is not None and node is at else _flow_of(node)).shares
             for index, positions in shares:
                 if index not in known:
-                    known[index] = Share(sender, positions[0])
+                    known[index] = _made(Share, (sender, positions[0]))
 
     def hook(self, tensor: torch.Tensor) -> None:
         """A hook may replace the gradient of a tensor from now on."""
@@ -167,7 +169,7 @@ class GradientFlow:
         is_hooked = id(parameter) in self._hooked_leaves
         return _sum_of(None if known is None else known[1], is_hooked)
 
-    def rows(self, backward: Backward, record: dict[str, Any]) -> list[Row]:
+    def makers(self, backward: Backward, record: dict[str, Any]) -> list[Makers]:
         """Who made the gradients in the record of a call, which is over with it."""
         flow: CallGradients | None = backward.flow
         if flow is None:
@@ -175,35 +177,31 @@ class GradientFlow:
         sender = flow.sender
         sent = "input_gradients" if "input_gradients" in record else "output"
         if sent in record:
-            sender.section = _INPUT_GRADIENTS if sent == "input_gradients" else _OUTPUT
+            if sent == "input_gradients":
+                sender.section = _INPUT_GRADIENTS
             if None in backward.sent:
                 present = [n for n, item in enumerate(backward.sent) if item is not None]
                 sender.ordinals = {position: n for n, position in enumerate(present)}
             sender.is_over = True
         is_module = bool(backward.call.path)
-        rows: list[Row] = []
+        makers: list[Makers] = []
         for key, section in _RECEIVED:
             received = record.get(key)
             if not received:
                 continue
-            at_arguments = is_module or backward.by_argument or section != _INPUT
-            position = 0
-            for place, item in enumerate(received):
-                if item is None:
-                    continue
-                if at_arguments:
-                    found = received_by(flow, place)
-                else:
-                    found = _UNKNOWN if flow.last is None else flow.last.found(place)
-                rows.append((section, position, found))
-                position += 1
+            places = [place for place, item in enumerate(received) if item is not None]
+            if is_module or backward.by_argument or section != _INPUT:
+                found = [received_by(flow, place) for place in places]
+            elif flow.last is None:
+                found = [_UNKNOWN] * len(places)
+            else:
+                found = [flow.last.found(place) for place in places]
+            makers.append((section, found))
         if is_module:
-            present = [n for n, item in enumerate(record.get("output") or ()) if item is not None]
-            for position, place in enumerate(present):
-                inner = sent_inside(flow, place)
-                if inner is not None:
-                    rows.append((_OUTPUT, position, inner))
-        return rows
+            items = record.get("output") or ()
+            inner = [sent_inside(flow, n) for n, item in enumerate(items) if item is not None]
+            makers.append((_OUTPUT, inner))
+        return makers
 
     def forget(self) -> None:
         self._leaves = {}
@@ -252,7 +250,7 @@ def _sum_of(sources: Sequence[Source] | None, is_hooked: bool) -> Found:
     if not sources:
         return _UNKNOWN
     if len(sources) == 1 and not is_hooked:
-        return Found(sources[0])
+        return _made(Found, (sources[0], 0, ()))
     marks = _SUM if len(sources) > 1 else 0
     if is_hooked or any(isinstance(one, Origin) and not one.kind for one in sources):
         marks |= _INCOMPLETE

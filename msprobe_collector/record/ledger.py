@@ -20,7 +20,7 @@ from msprobe_collector.config.settings import Config
 from msprobe_collector.record.calls import Call, Pending, described, place_backward, place_forward
 from msprobe_collector.record.framework import Framework, Item
 from msprobe_collector.record.lookout import Lookout
-from msprobe_collector.record.origins import UNKNOWN, Found, Row
+from msprobe_collector.record.origins import UNKNOWN, Found, Makers
 from msprobe_collector.record.overflow import Overflow, is_finite
 from msprobe_collector.record.selection import Selection, matches
 from msprobe_collector.record.stack import Stacks
@@ -232,7 +232,7 @@ class Ledger:
 
     # -- records ------------------------------------------------------------------------------
 
-    def add_record(self, name: str, record: Any, rows: Sequence[Row] = ()) -> None:
+    def add_record(self, name: str, record: Any, makers: Sequence[Makers] = ()) -> None:
         """A record of dump.json, and who made the tensors in it where that is recorded."""
         files = self.files
         if self.watcher is not None:
@@ -242,12 +242,12 @@ class Ledger:
             return
         with self.flow.rows.lock:
             files.add_record(name, record, self.items.is_settled)
-            self.flow.rows.add(name, rows)
+            self.flow.rows.add(name, makers)
 
     def add_gradients(self, name: str, gradients: dict[str, Item]) -> None:
         if self._are_worth_it(gradients):
             record = {key: [item] for key, item in gradients.items()}
-            self.add_record(name, record, self._rows_of(name, gradients))
+            self.add_record(name, record, self._makers_of(name, gradients))
 
     def set_latest_gradients(self, name: str, gradients: dict[str, Item]) -> None:
         if self._are_worth_it(gradients):
@@ -256,20 +256,18 @@ class Ledger:
             if self.watcher is not None:
                 self.watcher.add(name, record)
             if self.flow is not None:
-                self.flow.rows.set_latest(name, self._rows_of(name, gradients))
+                self.flow.rows.set_latest(name, self._makers_of(name, gradients))
 
     def note_maker(self, name: str, where: str, item: Item, found: Found) -> None:
         """Who made the gradient of the parameter ``where``, which ``item`` describes."""
         self._makers[name, where.rpartition(".")[2], id(item)] = found
 
-    def _rows_of(self, name: str, gradients: dict[str, Item]) -> list[Row]:
+    def _makers_of(self, name: str, gradients: dict[str, Item]) -> list[Makers]:
         if self.flow is None:
             return []
         stem = name.partition(_GRADIENTS)[0] + _GRADIENTS
         found = (self._makers.get((stem, key, id(item))) for key, item in gradients.items())
-        return [
-            (Place.PARAMETERS_GRAD, position, one or UNKNOWN) for position, one in enumerate(found)
-        ]
+        return [(Place.PARAMETERS_GRAD, [one or UNKNOWN for one in found])]
 
     def _are_worth_it(self, gradients: dict[str, Item]) -> bool:
         if self.overflow is None:

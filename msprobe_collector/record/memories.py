@@ -14,6 +14,7 @@ found of one is kept with a weak reference to it, while its memory is as it was.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -35,11 +36,9 @@ _Storage: Any = torch.UntypedStorage
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _REMEMBERED = 8192  # storages, before those that are gone are let go of
 _MOST_WRITES = 256  # to parts of one memory
-Where: TypeAlias = "tuple[int, Layout]"  # the storage of a tensor, and where in it
-Looked: TypeAlias = "tuple[Found, Where, int]"  # makers, where it lies, its counter of writes
 # The tensor behind a wrapper, its memory, its counter of writes, and where it lies.
 _Part: TypeAlias = "tuple[torch.Tensor, torch.UntypedStorage, int, Layout]"
-_NOWHERE: Where = (0, (0, (), (), 0))
+_NO_LAYOUT: Layout = (0, (), (), 0)
 # Plain numbers, as flags take long to combine.
 _VIEW, _IN_PLACE, _SAME = int(Mark.VIEW), int(Mark.IN_PLACE), int(Mark.SAME)
 _UNINITIALISED, _INCOMPLETE = int(Mark.UNINITIALISED), int(Mark.INCOMPLETE)
@@ -130,25 +129,35 @@ def _is_result_of(found: Found, origin: Origin) -> bool:
     return isinstance(first, Origin) and first[:3] == origin[:3] == (_RECORD, origin.name, _OUTPUT)
 
 
-class _Seen(NamedTuple):
+class Looked(NamedTuple):
     """A tensor of which it was found who made it."""
 
-    tensor: Any  # a weak reference
+    found: Found
+    storage: int  # the address of its record
+    counter: int  # of writes, with those of what it stands for
+    tensor: Any  # a weak reference; None where it is looked at anew each time
     version: int
     address: int
-    memory: Memory
+    memory: Memory | None
     changes: int  # of the memory
-    looked: Looked
+    layout: Layout
     under: Found | None  # of a view: who made what others see at its places
+
+
+# As many are made as there are tensors: what a class of named fields adds takes twice the time.
+_made: Any = tuple.__new__
+_NO_MEMORY = Looked(UNKNOWN, 0, -1, None, -1, 0, None, -1, _NO_LAYOUT, None)
 
 
 class Memories:
     """The memories of a step. Call inside ``unseen``."""
 
-    def __init__(self) -> None:
+    def __init__(self, lock: threading.RLock) -> None:
+        """``lock`` is held by whoever calls anything but ``look`` and ``given``."""
+        self._lock = lock
         self._known: dict[int, Memory] = {}
         self._limit = _REMEMBERED
-        self._seen: dict[int, _Seen] = {}  # by identity of the tensor
+        self._seen: dict[int, Looked] = {}  # by identity of the tensor
 
     def forget(self) -> None:
         known, self._known = self._known, {}
@@ -164,13 +173,25 @@ class Memories:
         """Who made a tensor, where it lies, and its counter of writes."""
         seen = self._seen.get(id(tensor))
         if seen is not None:
-            if seen[0]() is not tensor or seen[1] != tensor._version:
+            _, _, _, reference, version, address, memory, changes, layout, _ = seen
+            if reference() is not tensor or version != tensor._version:
                 seen = None
-            elif seen[4] == seen[3].changes and _lies(tensor, seen[2], seen[5][1][1]):
-                return seen[5]
+            elif (
+                changes == memory.changes  # type: ignore[union-attr]
+                # It may have been put into other memory (``data``).
+                and address == tensor.data_ptr()
+                and layout[1] == tensor.shape
+                and layout[2] == tensor.stride()
+            ):
+                return seen
+        with self._lock:
+            return self._find(tensor, seen)
+
+    def _find(self, tensor: torch.Tensor, seen: Looked | None) -> Looked:
+        """As ``look``; ``seen`` is what was found of it before, if nothing wrote to it itself."""
         part = _part_of(tensor)
         if part is None:
-            return UNKNOWN, _NOWHERE, counter_of(tensor)
+            return _NO_MEMORY._replace(counter=counter_of(tensor))
         plain, storage, version, layout = part
         key = storage._cdata
         memory = self._known.get(key)
@@ -178,38 +199,46 @@ class Memories:
         if memory is None:
             origin = _first_seen(tensor)
             memory = self._learn(storage, version, origin)
-            found = memory.tensors[layout] = Found(origin)
+            found = memory.tensors[layout] = _made(Found, (origin, 0, ()))
         else:
             if not memory.is_at(version):
                 memory.write(None, _unseen_write(tensor), version, 0)
                 memory.others = ()
             found = memory.find(layout)
             if seen is not None and seen.memory is memory and seen.under is found:
-                under, found = found, seen.looked[0]
-        counter = version if plain is tensor else counter_of(tensor)
-        looked = found, (key, layout), counter
-        self._keep(tensor, plain, memory, looked, under)
+                under, found = found, seen.found
+        if plain is tensor:
+            return self._keep(tensor, found, key, version, memory, layout, under)
+        looked = _made(
+            Looked, (found, key, counter_of(tensor), None, -1, 0, memory, -1, layout, under)
+        )
+        if under is not None and version_of(tensor) >= 0:
+            # What a wrapper stands for is looked at each time.
+            self._seen[id(tensor)] = looked._replace(
+                tensor=weakref.ref(tensor), version=version_of(tensor)
+            )
         return looked
 
     def _keep(
         self,
         tensor: torch.Tensor,
-        plain: torch.Tensor,
+        found: Found,
+        key: int,
+        version: int,
         memory: Memory,
-        looked: Looked,
-        under: Found | None = None,
-    ) -> None:
-        """Know a tensor again by itself; ``looked`` is what was found of it."""
-        if plain is tensor:
-            version, address, changes = looked[2], tensor.data_ptr(), memory.changes
-        elif under is not None:  # what a wrapper stands for is looked at each time
-            version, address, changes = version_of(tensor), 0, -1
-        else:
-            return
-        if version >= 0:  # in inference mode nothing tells of writes
-            reference = weakref.ref(tensor)
-            known = _Seen(reference, version, address, memory, changes, looked, under)
-            self._seen[id(tensor)] = known
+        layout: Layout,
+        under: Found | None,
+    ) -> Looked:
+        """Know a plain tensor again by itself."""
+        if version < 0:  # in inference mode nothing tells of writes
+            return _made(Looked, (found, key, version, None, version, 0, memory, -1, layout, under))
+        address, changes, reference = tensor.data_ptr(), memory.changes, weakref.ref(tensor)
+        looked: Looked = _made(
+            Looked,
+            (found, key, version, reference, version, address, memory, changes, layout, under),
+        )
+        self._seen[id(tensor)] = looked
+        return looked
 
     def is_new(self, tensor: torch.Tensor) -> bool:
         """Whether nothing is known of its memory."""
@@ -275,12 +304,13 @@ class Memories:
         key = storage._cdata
         memory = self._known.get(key)
         if memory is None:
-            origin = Origin(_RECORD, name, _OUTPUT, position, marks)
+            origin = _made(Origin, (_RECORD, name, _OUTPUT, position, marks))
             memory = self._learn(storage, version, origin)
             if marks & _UNINITIALISED:
                 memory.unwritten = storage.nbytes()
-            found = memory.tensors[layout] = Found(origin, marks)
-            self._keep(tensor, plain, memory, (found, (key, layout), version))
+            found = memory.tensors[layout] = _made(Found, (origin, marks, ()))
+            if plain is tensor:
+                self._keep(tensor, found, key, version, memory, layout, None)
             return found if marks else None
         if key in written or not memory.is_at(version):
             known = memory.tensors.get(layout)
@@ -299,7 +329,11 @@ class Memories:
         if under is None:
             under = memory.tensors[layout] = found
         # What lies at the same places is told apart by the tensor itself.
-        self._keep(tensor, plain, memory, (found, (key, layout), version), under)
+        if plain is tensor:
+            self._keep(tensor, found, key, version, memory, layout, under)
+        elif version_of(tensor) >= 0:
+            own = weakref.ref(tensor), version_of(tensor), 0, memory, -1, layout, under
+            self._seen[id(tensor)] = _made(Looked, (found, key, version, *own))
         return Found(origin, kept | _VIEW)
 
     def _learn(
@@ -311,7 +345,7 @@ class Memories:
             for key in gone:
                 del self._known[key]
                 _Storage._free_weak_ref(key)
-            self._seen = {key: one for key, one in self._seen.items() if one[0]() is not None}
+            self._seen = {key: one for key, one in self._seen.items() if one.tensor() is not None}
             self._limit = max(_REMEMBERED, 2 * len(self._known))
         # It is the address of the storage's record, which it keeps from being given to another.
         address: int = _Storage._weak_ref(storage)
@@ -336,12 +370,6 @@ def _part_of(tensor: torch.Tensor) -> _Part | None:
 def layout_of(tensor: torch.Tensor) -> Layout:
     offset: Any = tensor.storage_offset()
     return offset, tensor.shape, tensor.stride(), tensor.itemsize
-
-
-def _lies(tensor: torch.Tensor, address: int, layout: Layout) -> bool:
-    """Whether a tensor still lies there: its memory may have been exchanged (``data``)."""
-    _, shape, strides, _ = layout
-    return tensor.data_ptr() == address and tensor.shape == shape and tensor.stride() == strides
 
 
 def counter_of(tensor: torch.Tensor) -> int:

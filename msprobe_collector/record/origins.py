@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from msprobe_builder.dump.flow_layout import Maker, Mark, Place
@@ -48,7 +49,8 @@ class Found(NamedTuple):
     others: tuple[Source, ...] = ()
 
 
-Row: TypeAlias = "tuple[int, int, Found]"  # section, position, makers
+# A section and the makers of its tensors by position; None for one that has no row.
+Makers: TypeAlias = "tuple[int, Sequence[Found | None]]"
 
 OUTSIDE = Origin(Maker.OUTSIDE)
 UNKNOWN = Found(Origin(Maker.UNKNOWN))

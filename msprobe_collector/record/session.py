@@ -16,7 +16,7 @@ from msprobe_collector.record.calls import Call, Held, Pending, ThreadState
 from msprobe_collector.record.framework import NO_PASS, Framework
 from msprobe_collector.record.garbage import RareGarbage
 from msprobe_collector.record.ledger import Ledger
-from msprobe_collector.record.origins import Row
+from msprobe_collector.record.origins import Makers
 from msprobe_collector.record.overflow import attach_inputs, is_origin
 from msprobe_collector.record.stack import NO_STACK
 
@@ -100,7 +100,7 @@ class Session:
         """A numbered API call below the innermost open module, with that module's stack."""
         parent, base, below = self.threads.innermost()
         name = f"{label}.{self.next_number(label)}"
-        call = Call(f"{name}.forward", f"{name}.backward", parent)
+        call = Call(f"{name}.forward", f"{name}.backward", parent, label=label)
         if parent is None:
             call.under_backward = self.recomputed_in("")
         return call, base, below
@@ -219,7 +219,7 @@ class Session:
                 for key, value in parameters.items()
             }
             if self.flow is not None:
-                pending.flow.rows += self.flow.parameters(parameters.values())
+                pending.flow.makers.append(self.flow.parameters(parameters.values()))
         record["is_recompute"] = self.framework.is_recomputing()
         if ledger.overflow is not None:
             self.items.settle()
@@ -231,17 +231,17 @@ class Session:
                 record.get("output"), _as_results(result), f"{name}.output"
             )
             ledger.count_overflow(name)
-        ledger.add_record(name, record, self._rows(pending))
+        ledger.add_record(name, record, self._makers(pending))
 
-    def _rows(self, pending: Pending) -> list[Row]:
+    def _makers(self, pending: Pending) -> list[Makers]:
         """Who made the tensors that the record of a call shows."""
         if pending.flow is None:
             return []
-        rows: list[Row] = pending.flow.rows
+        makers: list[Makers] = pending.flow.makers
         if self._collects_input and self._collects_output:
-            return rows
+            return makers
         left_out = Place.OUTPUT if self._collects_input else Place.INPUT
-        return [row for row in rows if row[0] != left_out]
+        return [one for one in makers if one[0] != left_out]
 
     def fail(self, pending: Pending) -> None:
         """The call raised: keep what went in, and what it raised on its way."""
@@ -254,7 +254,7 @@ class Session:
             if self._collects_forward:
                 pending.record["is_recompute"] = self.framework.is_recomputing()
                 pending.record["output"] = []
-                self.ledger.add_record(name, pending.record, self._rows(pending))
+                self.ledger.add_record(name, pending.record, self._makers(pending))
         except Exception as error:
             self.report(name, error)
 

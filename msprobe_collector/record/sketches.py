@@ -49,14 +49,17 @@ class Sketches:
         self._taken = 0
         self._finished: list[tuple[list[int], npt.NDArray[Any]]] = []  # numbers and rows
         self._waiting: list[tuple[int, torch.Tensor]] = []
-        self._made: list[tuple[int, bytes]] = []  # by the compiled module
+        # By the compiled module: two lists, as pairs would be garbage to look through.
+        self._made: list[bytes] = []
+        self._made_numbers: list[int] = []
 
     def append(self, row: bytes) -> int:
         """The number of a row that is made."""
         with self._lock:
             number = self._next
             self._next = number + 1
-            self._made.append((number, row))
+            self._made.append(row)
+            self._made_numbers.append(number)
         return number
 
     def add(self, plain: torch.Tensor, values: Values | None) -> int:
@@ -175,9 +178,9 @@ class Sketches:
                 rows = rows_of(copied[:, :NUMBERS], copied[:, NUMBERS], copied[:, NUMBERS + 1])
                 self._finished.append(([number for number, _ in there], rows))
             if self._made:
-                made, texts = zip(*self._made, strict=True)
-                self._finished.append((list(made), np.frombuffer(b"".join(texts), ROW)))
-                self._made = []
+                made = np.frombuffer(b"".join(self._made), ROW)
+                self._finished.append((self._made_numbers, made))
+                self._made, self._made_numbers = [], []
             taken = np.zeros(self._next - self._taken, ROW)
             for numbers, rows in self._finished:
                 taken[np.array(numbers) - self._taken] = rows
@@ -188,7 +191,8 @@ class Sketches:
         """Number from 0 again; what was not taken is dropped."""
         with self._lock:
             self._next = self._taken = 0
-            self._finished, self._waiting, self._made = [], [], []
+            self._finished, self._waiting = [], []
+            self._made, self._made_numbers = [], []
             for batch in self._batches.values():
                 batch.waiting.clear()
 

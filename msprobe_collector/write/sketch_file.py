@@ -37,6 +37,7 @@ SECTIONS = {
     "input_gradients": int(Place.INPUT_GRADIENTS),
     "output_gradients": int(Place.OUTPUT_GRADIENTS),
 }
+_HEADS = {key: f"{encode_text(key)}: " for key in SECTIONS}
 _PARAMETERS_GRAD = int(Place.PARAMETERS_GRAD)
 _POSITION = 16  # bits of a section, behind which the position stands
 
@@ -115,23 +116,24 @@ def text_and_shown(name: str, record: Any) -> tuple[str, Shown]:
     positions: dict[int, int] = {}
     texts: list[str] = []
     for key, value in record.items():
+        section = SECTIONS.get(key)
+        head = f"{encode_text(str(key))}: " if section is None else _HEADS[key]
+        if is_gradient:
+            section = _PARAMETERS_GRAD
+        if section is None or not value:
+            texts.append(head + record_text(value))
+            continue
         leaves: list[Leaf] = []
-        texts.append(f"{encode_text(str(key))}: {shown_text(value, leaves)}")
-        section = _PARAMETERS_GRAD if is_gradient else SECTIONS.get(key)
-        if leaves and section is not None:
-            positions[section] = _places(leaves, section, positions.get(section, 0), found)
+        texts.append(head + shown_text(value, leaves))
+        position = positions.get(section, 0)
+        for leaf in leaves:
+            if "dtype" in leaf:
+                row = getattr(leaf, "row", NO_ROW)
+                if row != NO_ROW and position < MOST_POSITIONS:
+                    found += (section | position << _POSITION, row)
+                position += 1
+        positions[section] = position
     return f"{{{', '.join(texts)}}}", found
-
-
-def _places(leaves: Sequence[Leaf], section: int, position: int, found: Shown) -> int:
-    """Append the tensors among ``leaves``, the first at ``position``; the next position."""
-    for leaf in leaves:
-        if "dtype" in leaf:
-            row = getattr(leaf, "row", NO_ROW)
-            if row != NO_ROW and position < MOST_POSITIONS:
-                found += (section | position << _POSITION, row)
-            position += 1
-    return position
 
 
 def packed_places(first: int, shown: Sequence[Shown]) -> bytes:
