@@ -186,7 +186,7 @@ static PyObject *measure(PyObject *, PyObject *const *given, Py_ssize_t count) {
     if (!place_job(job, given)) return nullptr;
     job.is_measured = true;
     job.plan = nullptr;
-    double small[1024];
+    alignas(64) double small[1024];
     void *large = nullptr;
     if (given[5] != Py_None) {
         job.plan = (const Plan *)PyCapsule_GetPointer(given[5], PLAN);
@@ -195,12 +195,12 @@ static PyObject *measure(PyObject *, PyObject *const *given, Py_ssize_t count) {
             PyErr_SetString(PyExc_ValueError, "the plan is of another count of numbers");
             return nullptr;
         }
-        size_t room = (size_t)room_of(*job.plan);
+        size_t room = (size_t)room_of(*job.plan).all * sizeof(double);
         job.room = small;
-        if (room > 1024) {
-            large = malloc(room * sizeof(double));
+        if (room > sizeof small) {
+            large = malloc(room + 64);
             if (!large) return PyErr_NoMemory();
-            job.room = (double *)large;
+            job.room = (double *)(((uintptr_t)large + 63) & ~(uintptr_t)63);
         }
     }
     run_job(job);

@@ -82,7 +82,7 @@ struct Sketcher {
     bool is_grouped, is_row;
     int64_t row = 0, column = 0, group, in_group = 0, in_slice = 0;
     int slice = 0, adds = 0, down_adds = 0;
-    float across[PERIOD];
+    alignas(64) float across[PERIOD];
     float *down;            // a sum of each column, or of each place in a group of rows
     double *down_folded;    // a sum of each column
     double of_rows[SLICES] = {}, of_columns[SLICES] = {};
@@ -101,31 +101,61 @@ INLINE int64_t group_of(const Plan &plan) {
     return PERIOD * columns * (periods > 1 ? periods : 1);
 }
 
-// Doubles that a sketcher needs.
-INLINE int64_t room_of(const Plan &plan) {
+// Where a sketcher has what: each begins where a register may, and has a register more behind it.
+struct Room {
+    int64_t down_folded, wide_sums, down, all;  // doubles before each
+    bool folds_down;
+};
+
+INLINE int64_t aligned(int64_t doubles) { return (doubles + 2 * LANES - 1) / LANES * LANES; }
+
+INLINE Room room_of(const Plan &plan) {
     int64_t down = is_grouped(plan) ? group_of(plan) : plan.columns;
     int64_t folded = is_grouped(plan) ? PERIOD : plan.rows > FOLDED ? plan.columns : 0;
-    return plan.wide + folded + (plan.wide + down + 1) / 2 + 1;
+    Room room;
+    room.folds_down = folded;
+    room.down_folded = aligned(plan.wide);
+    room.wide_sums = room.down_folded + (folded ? aligned(folded) : 0);
+    room.down = room.wide_sums + aligned((plan.wide + 1) / 2);
+    room.all = room.down + aligned((down + 1) / 2);
+    return room;
 }
 
 template <int W>
-INLINE void begin(Sketcher<W> &s, const Plan *plan, double *room) {
-    memset(room, 0, (size_t)room_of(*plan) * sizeof(double));
+INLINE void begin(Sketcher<W> &s, const Plan *plan, double *from) {
+    const Room room = room_of(*plan);
+    memset(from, 0, (size_t)room.all * sizeof(double));
     s.plan = plan;
     s.is_grouped = is_grouped(*plan);
     s.is_row = plan->rows == 1;
     s.group = group_of(*plan);
-    int64_t folded = s.is_grouped ? PERIOD : plan->rows > FOLDED ? plan->columns : 0;
-    s.wide_folded = room;
-    s.down_folded = folded ? room + plan->wide : nullptr;
-    s.wide_sums = (float *)(room + plan->wide + folded);
-    s.down = s.wide_sums + plan->wide;
+    s.wide_folded = from;
+    s.down_folded = room.folds_down ? from + room.down_folded : nullptr;
+    s.wide_sums = (float *)(from + room.wide_sums);
+    s.down = (float *)(from + room.down);
     memset(s.across, 0, sizeof s.across);
     memset(s.kept, 0, sizeof s.kept);
 }
 
 INLINE void fold(const float *__restrict sums, double *__restrict folded, int64_t count) {
     for (int64_t i = 0; i < count; i++) folded[i] += (double)sums[i];
+}
+
+// Four lines beside each other with the signs of their places, of which there are ``width``.
+template <int W>
+INLINE void sum_lines(const float *x, const float *signs, int64_t width, float *sums) {
+    typedef typename Of<W>::F F;
+    const int many = Floats<W>::COUNT;
+    F part[4][many];
+    EACH(int l = 0; l < 4; l++)
+        EACH(int j = 0; j < many; j++) part[l][j] = F{};
+    for (int64_t k = 0; k < width; k += LANES)
+        EACH(int j = 0; j < many; j++) {
+            F sign = load<F>(signs + k + j * (W / 4));
+            EACH(int l = 0; l < 4; l++)
+                part[l][j] += load<F>(x + l * width + k + j * (W / 4)) * sign;
+        }
+    EACH(int l = 0; l < 4; l++) sums[l] = sum_of<W>(part[l]);
 }
 
 template <int W>
@@ -140,6 +170,24 @@ INLINE void add_narrow(Sketcher<W> &s, const float *x, int64_t count) {
         deep[j] = s.deep.sums.v[j];
     }
     for (int64_t i = 0; i < count;) {
+        // What is read beyond the last line is within the block.
+        if (!place && 4 * plan.narrow + LANES <= count - i && line % FOLDED <= FOLDED - 4) {
+            float sums[4];
+            sum_lines<W>(x + i, plan.along_narrow, plan.narrow, sums);
+            EACH(int l = 0; l < 4; l++)
+                EACH(int j = 0; j < many; j++)
+                    deep[j] += with_signs<W>(sums[l], plan.narrow_lines[line + l], j);
+            i += 4 * plan.narrow;
+            line += 4;
+            if (line % FOLDED == 0) {
+                EACH(int j = 0; j < many; j++) {
+                    s.deep.sums.v[j] = deep[j];
+                    deep[j] = F{};
+                }
+                fold(s.deep);
+            }
+            continue;
+        }
         int64_t length = plan.narrow - place;
         if (length > count - i) length = count - i;
         const float *from = x + i, *signs = plan.along_narrow + place;
@@ -179,8 +227,12 @@ INLINE void add_narrow(Sketcher<W> &s, const float *x, int64_t count) {
     }
 }
 
+// Load from behind these as many as are left: 1 for each of them, then 0.
+alignas(64) static const float ONES[2 * LANES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+// ``readable`` numbers are there, of which ``count`` are added.
 template <int W>
-INLINE void add_scaled(float *sums, const float *x, float by, int64_t count) {
+INLINE void add_scaled(float *sums, const float *x, float by, int64_t count, int64_t readable) {
     typedef typename Of<W>::F F;
     int64_t i = 0;
     for (; i + LANES <= count; i += LANES)
@@ -188,12 +240,22 @@ INLINE void add_scaled(float *sums, const float *x, float by, int64_t count) {
             float *to = sums + i + k * (W / 4);
             store(to, load<F>(to) + load<F>(x + i + k * (W / 4)) * by);
         }
+    if (i + LANES <= readable) {
+        const float *ones = ONES + LANES - (count - i);
+        EACH(int k = 0; k < Floats<W>::COUNT; k++) {
+            int at = k * (W / 4);
+            float *to = sums + i + at;
+            store(to, load<F>(to) + load<F>(x + i + at) * (load<F>(ones + at) * by));
+        }
+        return;
+    }
     for (; i < count; i++) sums[i] += by * x[i];
 }
 
 // The same of two lines behind each other, so that sums are read and written once for both.
 template <int W>
-INLINE void add_two_scaled(float *sums, const float *x, float by, float then, int64_t count) {
+INLINE void add_two_scaled(float *sums, const float *x, float by, float then, int64_t count,
+                           int64_t readable) {
     typedef typename Of<W>::F F;
     const float *next = x + count;
     int64_t i = 0;
@@ -203,6 +265,16 @@ INLINE void add_two_scaled(float *sums, const float *x, float by, float then, in
             F own = load<F>(sums + at) + load<F>(x + at) * by;
             store(sums + at, own + load<F>(next + at) * then);
         }
+    if (count + i + LANES <= readable) {
+        const float *ones = ONES + LANES - (count - i);
+        EACH(int k = 0; k < Floats<W>::COUNT; k++) {
+            int64_t at = i + k * (W / 4);
+            F one = load<F>(ones + k * (W / 4));
+            F own = load<F>(sums + at) + load<F>(x + at) * (one * by);
+            store(sums + at, own + load<F>(next + at) * (one * then));
+        }
+        return;
+    }
     for (; i < count; i++) sums[i] = (sums[i] + by * x[i]) + then * next[i];
 }
 
@@ -216,9 +288,9 @@ INLINE void add_wide(Sketcher<W> &s, const float *x, int64_t count) {
         if (length > count - i) length = count - i;
         if (!s.wide_place && 2 * plan.wide <= count - i && s.wide_adds + 2 <= FOLDED) {
             lines = 2;
-            add_two_scaled<W>(sums, x + i, signs[0], signs[1], length);
+            add_two_scaled<W>(sums, x + i, signs[0], signs[1], length, count - i);
         } else {
-            add_scaled<W>(sums, x + i, signs[0], length);
+            add_scaled<W>(sums, x + i, signs[0], length, count - i);
         }
         i += lines * length;
         s.wide_place += length;
@@ -282,7 +354,7 @@ INLINE void add_grouped(Sketcher<W> &s, const float *x, int64_t count) {
         int64_t length = s.group - s.in_group;
         if (length > count - i) length = count - i;
         if (length > slice - s.in_slice) length = slice - s.in_slice;
-        add_scaled<W>(s.down + s.in_group, x + i, 1, length);
+        add_scaled<W>(s.down + s.in_group, x + i, 1, length, count - i);
         i += length;
         s.in_group += length;
         s.in_slice += length;
@@ -298,12 +370,34 @@ INLINE void add_grouped(Sketcher<W> &s, const float *x, int64_t count) {
     }
 }
 
+// Sums with their signs, in double; of several lanes, as one would wait for each of its steps.
+template <int W, typename T>
+INLINE double signed_sum(const T *sums, const float *signs, int64_t count) {
+    typedef typename Of<W>::D D;
+    const int many = Doubles<W>::COUNT, each = Doubles<W>::EACH_HAS;
+    Doubles<W> lanes = Doubles<W>::zero();
+    if (count < LANES) {
+        double sum = 0;
+        for (int64_t i = 0; i < count; i++) sum += (double)sums[i] * (double)signs[i];
+        return sum;
+    }
+    for (int64_t i = 0; i < count; i += LANES) {
+        const float *sign = signs + i % PERIOD;
+        double one[LANES] = {};
+        if (i + LANES <= count)
+            EACH(int k = 0; k < LANES; k++) one[k] = (double)sums[i + k];
+        else
+            for (int k = 0; i + k < count; k++) one[k] = (double)sums[i + k];
+        EACH(int k = 0; k < many; k++)
+            lanes.v[k] += load<D>(one + k * each) *
+                          __builtin_convertvector(load<typename Of<W>::H>(sign + k * each), D);
+    }
+    return sum_of(lanes);
+}
+
 template <int W>
 INLINE void fold_across(Sketcher<W> &s) {
-    int64_t used = s.plan->columns < PERIOD ? s.plan->columns : PERIOD;
-    double sum = 0;
-    for (int64_t i = 0; i < used; i++) sum += (double)(s.plan->column[i] * s.across[i]);
-    s.of_rows[s.slice] += sum;
+    s.of_rows[s.slice] += signed_sum<W>(s.across, s.plan->column, PERIOD);
     memset(s.across, 0, sizeof s.across);
     s.adds = 0;
 }
@@ -481,12 +575,13 @@ INLINE void finish(Sketcher<W> &s, float *numbers) {
         }
         return;
     }
-    for (int64_t first = 0, k = 0; first < plan.columns; first += plan.column_slice, k++)
-        for (int64_t j = first; j < plan.columns && j < first + plan.column_slice; j++) {
-            double one = s.down_folded ? s.down_folded[j] : 0;
-            if (!s.is_grouped) one += s.down[j];
-            s.of_columns[k] += plan.column[(j - first) % PERIOD] * one;
-        }
+    for (int64_t first = 0, k = 0; first < plan.columns; first += plan.column_slice, k++) {
+        int64_t length = plan.columns - first;
+        if (length > plan.column_slice) length = plan.column_slice;
+        if (s.down_folded)
+            s.of_columns[k] += signed_sum<W>(s.down_folded + first, plan.column, length);
+        if (!s.is_grouped) s.of_columns[k] += signed_sum<W>(s.down + first, plan.column, length);
+    }
     for (int k = 0; k < SLICES; k++) {
         numbers[FLAT + k] = (float)s.of_rows[k];
         numbers[FLAT + SLICES + k] = (float)s.of_columns[k];
