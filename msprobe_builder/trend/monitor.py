@@ -33,6 +33,8 @@ _SKETCH = "sketch"
 _COUNT = len(STATISTICS)  # its place behind the name
 _VALUES = re.compile(r"values_step(\d{1,9})\.(csv|parquet)\Z")
 _RANK = re.compile(r"rank(\d{1,9})\Z")
+# What goes between two ranks: beside the rows of calls, for checks of one run.
+PAIR = re.compile(r"(.+) (given to|got from) (\d{1,9})\Z")
 _ORDER = {kind: place for place, kind in enumerate(KINDS)}
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.trend.monitor import (
+    PAIR,
     STATISTICS,
     RankValues,
     order_of,
@@ -116,7 +117,7 @@ def compare_monitors(first: Path, second: Path, tolerance: float = TOLERANCE) ->
     unmatched = sorted(a.keys() ^ b.keys())
     if unmatched:
         notes.append(fact("monitor.one_has_rank", ranks=unmatched[:8]))
-    read = [(rank, read_rank(a[rank]), read_rank(b[rank])) for rank in both]
+    read = [(rank, _of_calls(read_rank(a[rank])), _of_calls(read_rank(b[rank]))) for rank in both]
     held = [one for one in read if all(len(values.step) for values in one[1:])]
     pairs = [pair for pair in (pair_ranks(*one) for one in held) if len(pair.step)]
     empty = sorted({rank for rank, *_ in read} - {pair.rank for pair in pairs})
@@ -170,6 +171,12 @@ def _departures(pairs: list[RankPair], tolerance: float) -> Iterator[Departure]:
     for pair in pairs:
         beyond = (pair.apart > tolerance) | (pair.elements > most)
         yield from map(pair.departure, np.flatnonzero(beyond).tolist())
+
+
+def _of_calls(values: RankValues) -> RankValues:
+    """Without what goes between two ranks, as the calls that do so have rows of their own."""
+    kept = np.array([PAIR.match(name) is None for _, name in values.targets], dtype=bool)
+    return values if kept.all() else values.rows(kept[values.target])
 
 
 def pair_ranks(rank: int, a: RankValues, b: RankValues) -> RankPair:

@@ -7,7 +7,7 @@ import math
 from msprobe_builder.export.wrapped import line
 from msprobe_builder.facts.fact import Argument, Fact, fact
 from msprobe_checks.monitor.averages import NotTogether
-from msprobe_checks.monitor.exchanges import WrongExchange
+from msprobe_checks.monitor.exchanges import Broken, WrongExchange
 from msprobe_checks.monitor.explain import KIND
 from msprobe_checks.monitor.replicas import Parted, Replicas
 
@@ -73,7 +73,9 @@ def _exchange_fact(found: WrongExchange) -> Fact:
         "of": len(found.others),
         "share": found.off,
     }
-    if found.is_sum:
+    if found.broken is Broken.NOT_RECEIVED:
+        return fact("monitor.exchange_not_received", **known)
+    if found.broken is Broken.NO_SUM:
         return fact("monitor.exchange_no_sum", **known)
     return fact("monitor.exchange_unlike", **known)
 

@@ -19,7 +19,8 @@ from msprobe_builder.files.text_files import read_text_file
 from msprobe_builder.trend.monitor import RankValues, order_of, read_rank, require_ranks
 from msprobe_checks.monitor.averages import NotTogether, first_not_together
 from msprobe_checks.monitor.compare import RankPair, elements_apart, pair_ranks, rows_apart
-from msprobe_checks.monitor.exchanges import Exchange, WrongExchange, first_wrong_exchange
+from msprobe_checks.monitor.exchanges import Broken, Exchange, WrongExchange, wrong_exchanges
+from msprobe_checks.monitor.transfers import wrong_transfers
 
 _PLACE = "place.json"
 # What all replicas have alike at each step, whatever data each was given.
@@ -94,8 +95,16 @@ def compare_replicas(run: Path, tolerance: float = TOLERANCE) -> Replicas:
             key=lambda one: one.step,
             default=None,
         ),
-        first_wrong_exchange({rank: one[2] for rank, one in places.items()}, values),
+        _exchanged_wrong({rank: one[2] for rank, one in places.items()}, values),
     )
+
+
+def _exchanged_wrong(
+    lines: Mapping[int, Mapping[str, Exchange]], values: Mapping[int, RankValues]
+) -> WrongExchange | None:
+    order = list(Broken)
+    found = [*wrong_exchanges(lines, values), *wrong_transfers(lines, values)]
+    return min(found, key=lambda one: (one.step, order.index(one.broken)), default=None)
 
 
 # Coordinates, axes of replicas, and what lines do that communicate.

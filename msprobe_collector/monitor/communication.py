@@ -8,21 +8,35 @@ from __future__ import annotations
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
 from torch.utils._pytree import tree_leaves
 
-from msprobe_builder.link.signatures import FUNCTIONS, Function
+from msprobe_builder.link.signatures import FUNCTIONS
 from msprobe_collector.intercept.redirect import Redirect
+from msprobe_collector.monitor.exchanged import Part, exchanged
 from msprobe_collector.record.plain_values import group_ranks
 from msprobe_collector.unseen import unseen
 
-Taken = Callable[[str, torch.Tensor], None]  # name and tensor
+Place = Any  # that is kept for the numbers of a tensor, None for none
+
+
+class Taking(Protocol):
+    """What is done with what calls give and get."""
+
+    def reserve(self, name: str, pair: str) -> Place:
+        """Keep a place among what goes between two ranks, in the order of the calls."""
+
+    def take(self, name: str, tensor: torch.Tensor, place: Place) -> None:
+        """Measure a tensor of the call ``name``, also for a place that was kept."""
+
+
+_Parts = Sequence[tuple[torch.Tensor, Place]]
 _LIBRARY = ("/torch/", "/site-packages/", "/dist-packages/", "/msprobe_collector/")
 _DEEPEST = 40  # frames that are looked through for the caller's own
 
@@ -30,17 +44,18 @@ _DEEPEST = 40  # frames that are looked through for the caller's own
 class Communication:
     """Follows the functions of ``torch.distributed`` from :meth:`install` to :meth:`remove`.
 
-    ``take`` is given what a call begins with and what it leaves, called
-    ``all_reduce train.py:61 given`` and ``… got``; what is waited for is taken then. Within a
-    function no other one is seen.
+    ``taking`` is given what a call begins with and what it leaves, called
+    ``all_reduce train.py:61 given`` and ``… got``; what is waited for is taken then. What goes
+    from one rank to another has a name besides, see ``exchanged.py``. Within a function no other
+    one is seen.
     """
 
     def __init__(
-        self, take: Taken, fail: Callable[[Exception], None], is_open: Callable[[], bool]
+        self, taking: Taking, fail: Callable[[Exception], None], is_open: Callable[[], bool]
     ) -> None:
-        self._take, self._fail, self._is_open = take, fail, is_open
+        self._taking, self._fail, self._is_open = taking, fail, is_open
         self._redirects: list[Redirect] = []
-        self._waiting: list[tuple[list[Any], str, list[torch.Tensor]]] = []
+        self._waiting: list[tuple[list[Any], str, _Parts]] = []
         self.lines: dict[str, tuple[tuple[int, ...], str]] = {}  # ranks and operation of each place
         self._wait: Any = None
         self._thread = threading.local()
@@ -78,9 +93,9 @@ class Communication:
                 return original(*args, **kwargs)
             self._thread.is_inside = True
             try:
-                given, got, bound = _tensors(function, args, kwargs)
+                bound = {**dict(zip(function.parameters, args, strict=False)), **kwargs}
                 place = f"{name} {_caller(sys._getframe(2))}"
-                self._note(place, bound)
+                given, got = self._seen_at(name, place, bound)
                 self._measure(f"{place} given", given)
                 result = original(*args, **kwargs)
                 works = [one for one in tree_leaves(result) if isinstance(one, dist.Work)]
@@ -93,6 +108,34 @@ class Communication:
                 self._thread.is_inside = False
 
         return seen
+
+    def _seen_at(self, name: str, place: str, bound: dict[str, Any]) -> tuple[_Parts, _Parts]:
+        """What a call gives and gets, with the places that are kept for it."""
+        try:
+            self._note(place, bound)
+            given, got = exchanged(name, place, FUNCTIONS[name], bound)
+            return self._reserved(place, "given", given), self._reserved(place, "got", got)
+        except Exception as error:
+            self._fail(error)
+            return (), ()
+
+    def _reserved(self, place: str, way: str, parts: Sequence[Part]) -> _Parts:
+        found = []
+        for tensor, pair in parts:
+            if not tensor.is_floating_point():
+                continue
+            kept = self._taking.reserve(f"{place} {way}", pair) if pair else None
+            found.append((tensor, kept))
+            if kept is not None and not pair.startswith(place):
+                self._note_pair(pair, place)
+        return found
+
+    def _note_pair(self, pair: str, place: str) -> None:
+        """The lines by which something goes to another rank, or comes from it."""
+        _, known = self.lines.get(pair, ((), ""))
+        if place not in known.split(", "):
+            own, other = dist.get_rank(), int(pair.rpartition(" ")[2])
+            self.lines[pair] = (own, other), f"{known}, {place}" if known else place
 
     def _note(self, place: str, bound: dict[str, Any]) -> None:
         """Which ranks communicate by a line, and how a reduction adds up."""
@@ -115,41 +158,13 @@ class Communication:
 
         return wait
 
-    def _measure(self, name: str, tensors: list[torch.Tensor]) -> None:
+    def _measure(self, name: str, parts: _Parts) -> None:
         try:
             with torch.no_grad(), unseen():
-                for tensor in tensors:
-                    if tensor.is_floating_point():
-                        self._take(name, tensor)
+                for tensor, place in parts:
+                    self._taking.take(name, tensor, place)
         except Exception as error:
             self._fail(error)
-
-
-def _tensors(
-    function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[list[torch.Tensor], list[torch.Tensor], dict[str, Any]]:
-    """What a call gives, and what it gets: all arguments where the signature does not tell.
-
-    Then its arguments by name.
-    """
-    bound = {**dict(zip(function.parameters, args, strict=False)), **kwargs}
-    received = function.received.parameter if function.received is not None else function.result
-    sent = function.sent.parameter if function.sent is not None else None
-    if function.peer == "dst" and received is None:  # a send leaves what it was given
-        return list(_leaves(bound.get(sent or "tensor"))), [], bound
-    filled = None if function.received is None else received
-    given = [
-        value
-        for name, value in bound.items()
-        if (name == sent if sent is not None else name != filled)
-    ]
-    if function.peer == "src" and sent is None:
-        given = []
-    return list(_leaves(given)), list(_leaves(bound.get(received or ""))), bound
-
-
-def _leaves(value: Any) -> Iterator[torch.Tensor]:
-    yield from (one for one in tree_leaves(value) if isinstance(one, torch.Tensor))
 
 
 def _caller(frame: FrameType | None) -> str:

@@ -10,7 +10,7 @@ import os
 import weakref
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 import torch.distributed as dist
@@ -42,6 +42,7 @@ from msprobe_collector.unseen import unseen
 
 _log = logging.getLogger("msprobe_collector")
 
+_Parts: TypeAlias = "list[Numbers | Waiting | None]"  # None: of what is still on its way
 _ORDER = {kind: place for place, kind in enumerate(KINDS)}
 
 
@@ -62,11 +63,11 @@ class Monitor:
         self._modules: dict[nn.Module, str] = {}
         self._parameters: dict[nn.Parameter, str] = {}
         self._hooks = Hooks(self._take, self._fail, self._is_open)
-        self._communication = Communication(self._take_exchanged, self._fail, self._is_open)
+        self._communication = Communication(self, self._fail, self._is_open)
         self._handles: list[Any] = []
         self._calls = Calls()
         self._begun: dict[torch.optim.Optimizer, Call] = {}
-        self._open: dict[tuple[str, str], list[Numbers | Waiting]] = {}
+        self._open: dict[tuple[str, str], _Parts] = {}
         self._written: tuple[int, set[tuple[str, str]]] = (-1, set())  # of a step
         self._last: tuple[weakref.ref[torch.Tensor], int, Numbers | Waiting] | None = None
         self._rules = Rules(config.monitor.alerts)
@@ -141,11 +142,27 @@ class Monitor:
             earlier.clear()
         earlier.append(found)
 
-    def _take_exchanged(self, name: str, tensor: torch.Tensor) -> None:
-        if self._settings.wants("communication", name):
-            self._last = None  # what is received raises no version
-            self._take("communication", name, tensor, False)
-            self._last = None
+    def reserve(self, name: str, pair: str) -> tuple[_Parts, int] | None:
+        """See :class:`~msprobe_collector.monitor.communication.Taking`."""
+        if not (self._settings.sketches and self._settings.wants("communication", name)):
+            return None
+        parts = self._open.setdefault(("communication", pair), [])
+        parts.append(None)
+        return parts, len(parts) - 1
+
+    def take(self, name: str, tensor: torch.Tensor, place: tuple[_Parts, int] | None) -> None:
+        """See :class:`~msprobe_collector.monitor.communication.Taking`."""
+        if not self._settings.wants("communication", name):
+            return
+        self._last = None  # what is received raises no version
+        found = self._measured(tensor)
+        self._last = None
+        if found is None:
+            return
+        self._open.setdefault(("communication", name), []).append(found)
+        if place:
+            parts, at = place
+            parts[at] = found
 
     def _measured(self, tensor: torch.Tensor) -> Numbers | Waiting | None:
         """A module often hands on what the last one in it has put out."""
@@ -244,11 +261,15 @@ class Monitor:
         for key in self._written[1] & self._open.keys():
             del self._open[key]
         self._written[1].update(self._open)
-        found = [one for parts in self._open.values() for one in parts]
-        numbers = iter(fetch(found))
+        seen = {
+            key: whole
+            for key, parts in self._open.items()
+            if len(whole := [one for one in parts if one is not None]) == len(parts)
+        }
+        numbers = iter(fetch([one for parts in seen.values() for one in parts]))
         rows, of_micro_batches = [], []
         sums = None if self._sketches is None else self._sketches.take()["numbers"][:, :FLAT]
-        for (kind, name), parts in self._open.items():
+        for (kind, name), parts in seen.items():
             each = [next(numbers) for _ in parts]
             rows.append(joined(kind, name, each, sums))
             if self._settings.micro_batches and len(each) > 1:

@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from msprobe_checks.monitor.exchanges import Broken
 from msprobe_checks.monitor.replicas import compare_replicas
 from msprobe_collector import PrecisionDebugger
 from tests.collector.processes import run_in
@@ -126,7 +127,7 @@ def test_a_result_that_is_not_that_of_the_others_or_no_sum_is_named(
         assert found is None
         return
     assert found is not None
-    assert (found.step, list(found.ranks), found.is_sum) == (1, ranks, is_sum)
+    assert (found.step, list(found.ranks), found.broken is Broken.NO_SUM) == (1, ranks, is_sum)
     called = {"broadcast": "broadcast", "gathered": "all_gather"}.get(case, "all_reduce")
     assert found.name.startswith(f"{called} test_exchanges.py:")
 
