@@ -18,9 +18,10 @@ from msprobe_builder.operators.table import operator_of, overwrites
 from msprobe_collector.record.calls import Call
 from msprobe_collector.record.flow import FlowRows
 from msprobe_collector.record.gradient_flow import GradientFlow
+from msprobe_collector.record.identities import counter_of, layout_of
 from msprobe_collector.record.items import collect_tensors, hands_out_memory
 from msprobe_collector.record.layouts import Layout
-from msprobe_collector.record.memories import Looked, Memories, counter_of, layout_of
+from msprobe_collector.record.memories import Looked, Memories
 from msprobe_collector.record.origins import Makers, Origin
 from msprobe_collector.record.uncompiled import uncompiled_name
 

@@ -17,11 +17,18 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
 
 from msprobe_builder.dump.flow_layout import Maker, Mark, Place
+from msprobe_collector.record.identities import (
+    counter_of,
+    part_of,
+    plain_of,
+    storage_of,
+    version_of,
+)
 from msprobe_collector.record.layouts import Layout, bytes_of, covers, is_dense, overlap
 from msprobe_collector.record.origins import (
     OUTSIDE,
@@ -30,14 +37,10 @@ from msprobe_collector.record.origins import (
     Found,
     Origin,
 )
-from msprobe_collector.record.statistics import plain_part
 
 _Storage: Any = torch.UntypedStorage
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _REMEMBERED = 8192  # storages, before those that are gone are let go of
 _MOST_WRITES = 256  # to parts of one memory
-# The tensor behind a wrapper, its memory, its counter of writes, and where it lies.
-_Part: TypeAlias = "tuple[torch.Tensor, torch.UntypedStorage, int, Layout]"
 _NO_LAYOUT: Layout = (0, (), (), 0)
 # Plain numbers, as flags take long to combine.
 _VIEW, _IN_PLACE, _SAME = int(Mark.VIEW), int(Mark.IN_PLACE), int(Mark.SAME)
@@ -189,7 +192,7 @@ class Memories:
 
     def _find(self, tensor: torch.Tensor, seen: Looked | None) -> Looked:
         """As ``look``; ``seen`` is what was found of it before, if nothing wrote to it itself."""
-        part = _part_of(tensor)
+        part = part_of(tensor)
         if part is None:
             return _NO_MEMORY._replace(counter=counter_of(tensor))
         plain, storage, version, layout = part
@@ -242,14 +245,14 @@ class Memories:
 
     def is_new(self, tensor: torch.Tensor) -> bool:
         """Whether nothing is known of its memory."""
-        plain = _plain(tensor)
-        storage = None if plain is None else _storage_of(plain)
+        plain = plain_of(tensor)
+        storage = None if plain is None else storage_of(plain)
         return storage is not None and storage._cdata not in self._known
 
     def put_out_by_module(self, tensor: torch.Tensor, name: str, position: int) -> Found | None:
         """A module put out a tensor: mostly that of a call inside, which made it."""
-        plain = tensor if type(tensor) in _PLAIN else _plain(tensor)
-        storage = None if plain is None else _storage_of(plain)
+        plain = plain_of(tensor)
+        storage = None if plain is None else storage_of(plain)
         if plain is None or storage is None:
             return UNKNOWN
         memory = self._known.get(storage._cdata)
@@ -259,7 +262,7 @@ class Memories:
 
     def named(self, tensor: torch.Tensor, kind: int, name: str) -> None:
         """What is known by a name, unless a record wrote it as it is now."""
-        part = _part_of(tensor)
+        part = part_of(tensor)
         if part is None:
             return
         _, storage, version, layout = part
@@ -274,7 +277,7 @@ class Memories:
 
     def written(self, tensor: torch.Tensor, origin: Origin, region: Layout | None = None) -> None:
         """A call wrote to a tensor that it was given, or to the region of it alone."""
-        part = _part_of(tensor)
+        part = part_of(tensor)
         if part is None:
             return
         _, storage, version, layout = part
@@ -297,7 +300,7 @@ class Memories:
         ``given`` are the tensors that it was given, ``written`` are the storages of what it was
         given and wrote to, ``marks`` those of its result.
         """
-        part = _part_of(tensor)
+        part = part_of(tensor)
         if part is None:
             return UNKNOWN
         plain, storage, version, layout = part
@@ -351,60 +354,6 @@ class Memories:
         address: int = _Storage._weak_ref(storage)
         memory = self._known[address] = Memory(version, origin)
         return memory
-
-
-def _part_of(tensor: torch.Tensor) -> _Part | None:
-    """What a tensor is of a memory, where it has one."""
-    plain = tensor if type(tensor) in _PLAIN else _plain(tensor)
-    storage = None if plain is None else _storage_of(plain)
-    if plain is None or storage is None:
-        return None
-    try:
-        version = plain._version
-    except RuntimeError:
-        version = -1
-    offset: Any = plain.storage_offset()
-    return plain, storage, version, (offset, plain.shape, plain.stride(), plain.itemsize)
-
-
-def layout_of(tensor: torch.Tensor) -> Layout:
-    offset: Any = tensor.storage_offset()
-    return offset, tensor.shape, tensor.stride(), tensor.itemsize
-
-
-def counter_of(tensor: torch.Tensor) -> int:
-    """The counter of writes to any tensor; of one that stands for others theirs as well.
-
-    A distributed tensor is written to without the notice of the shard in it, and the other way.
-    """
-    if type(tensor) in _PLAIN:
-        return version_of(tensor)
-    plain = _plain(tensor)
-    return version_of(tensor) + (0 if plain is None or plain is tensor else version_of(plain))
-
-
-def version_of(tensor: torch.Tensor) -> int:
-    """The counter of writes; -1 in inference mode, which has none."""
-    try:
-        return tensor._version
-    except RuntimeError:
-        return -1
-
-
-def _plain(tensor: torch.Tensor) -> torch.Tensor | None:
-    if type(tensor) in _PLAIN:
-        return tensor
-    waiting = getattr(tensor, "elem", None)  # of a collective: its memory is there already
-    if isinstance(waiting, torch.Tensor):
-        return _plain(waiting)
-    return plain_part(tensor)
-
-
-def _storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
-    try:
-        return tensor.untyped_storage()
-    except RuntimeError:
-        return None
 
 
 def _first_seen(tensor: torch.Tensor) -> Origin:
