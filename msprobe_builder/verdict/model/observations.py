@@ -315,6 +315,8 @@ def _measured(result: Observations, runs: Runs, comparisons: Comparisons) -> Non
         elsewhere = (result.moved[:, other] == 0).all(axis=0) & _are_few(runs, comparisons)
         other = other[runs.by_sum[other] | elsewhere]
         result.size[other] = result.exact[other] = 1.0  # nobody knows by how much
+    if not {"relative_difference", "euclidean_distance"} & comparisons.metrics.keys():
+        return  # columns of all rows that nobody would read
     # Beside mask values all else is next to nothing.
     sides = runs.npu.table.statistics[:, pairs.npu], runs.bench.table.statistics[:, pairs.bench]
     visible = ~(masked_rows(sides[0]) | masked_rows(sides[1]))
