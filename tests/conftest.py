@@ -36,9 +36,7 @@ StartTensorBoard = Callable[..., str]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--planted", choices=shares.CHOICES, help=shares.__doc__)
-    parser.addoption(
-        "--costly", choices=turns.CHOICES, default=shares.ALL, help=turns.__doc__
-    )
+    parser.addoption("--costly", choices=turns.CHOICES, default=shares.ALL, help=turns.__doc__)
 
 
 @pytest.hookimpl(optionalhook=True)
