@@ -163,6 +163,10 @@ mutants: build $(VENV)/.dev ## change a sample of the code; does a test notice? 
 mutants-frontend: contract modules ## the same for the front end's layout and data (SAMPLE=40 SEED=1)
 	$(MUTANTS) --area layout
 
+.PHONY: difference
+difference: build $(VENV)/.dev ## judge every recorded pair by another commit as well; what differs? (BASE=main)
+	@$(PY) scripts/difference.py $(or $(BASE),main) $(addprefix --pairs ,$(PAIRS)) $(if $(TABLES),--tables)
+
 .PHONY: screenshots
 screenshots: build $(VENV)/.dev ## take the pictures of the documentation again
 	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && \
