@@ -80,7 +80,8 @@ def add(
     strength, cause = random.choice((1, 2)), random.choice(CAUSES)
     error, expected = random.choice((None, 0.5)), random.choice((None, 0.25))
     source, said = random.choice((None, "train.py:7")), random.choice(SAID)
-    told, ranks = random.choice(((None, ()), (None, ()), ("5,1", (1, 5)), ("4", (4,))))
+    told = random.choice((None, None, "5,1", "4"))
+    ranks: tuple[int, ...] = {"5,1": (1, 5), "4": (4,)}.get(told or "", ())
     followers = random.randrange(5)
     connection.execute(
         "INSERT INTO suspect VALUES (NULL, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
