@@ -9,15 +9,15 @@ endif
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
-# Twice quiet: errors only. What is never imported needs no compiling.
-PIP := PIP_NO_COMPILE=1 PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=2 $(PY) -m pip
+# Twice quiet: errors only. What is never imported needs no compiling; our module is compiled once, below.
+PIP := MSPROBE_COMPILED=0 PIP_NO_COMPILE=1 PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=2 $(PY) -m pip
 NPM := $(PY) scripts/node.py
 # Tests run side by side; an idle process takes half of what another has still to do.
 WORKERS ?= auto
 # Which planted faults are tried besides: commit is a seventh, chosen by the commit (tests/shares.py).
 PLANTED ?= none
-# Which of the costly tests: commit is a quarter, chosen by the commit, half two others (tests/quarters.py).
-COSTLY ?= $(if $(filter none,$(PLANTED)),commit,$(if $(filter commit,$(PLANTED)),half,all))
+# Which of the costly tests: commit is a fifth, chosen by the commit, two are two others (tests/turns.py).
+COSTLY ?= $(if $(filter none,$(PLANTED)),commit,$(if $(filter commit,$(PLANTED)),two,all))
 TRIED = -m "$(if $(filter none,$(PLANTED)),not slow and not repeated,not slow)" \
 	--planted=$(PLANTED) --costly=$(COSTLY)
 # Where nothing compiled is kept, each of some hundred processes compiles our modules anew.
@@ -38,7 +38,7 @@ demo: build $(DEMO)/.built ## compare the example runs and show them in TensorBo
 	@$(PY) scripts/serve.py --logdir $(DEMO) $(if $(PORT),--port $(PORT))
 
 .PHONY: build
-build: contract $(VENV)/.compiled ## install into .venv, generate the contract, compile the front end
+build: contract modules $(VENV)/.compiled ## install into .venv, generate the contract, compile the front end
 	@$(PY) scripts/assets.py frontend
 
 .PHONY: lint
@@ -58,13 +58,14 @@ typecheck: contract modules $(VENV)/.dev ## check types: mypy --strict, tsc
 	$(VENV)/bin/mypy
 	$(NPM) run typecheck
 
+# One of the three waits for a server mostly: first pip, npm and the compiler, then what they bring.
 .PHONY: checks
-checks: build modules $(VENV)/.dev
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target SIDE_BY_SIDE=1 \
-		typecheck lint test-frontend
+checks: $(VENV)/.runtime
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target SIDE_BY_SIDE=1 \
+		$(VENV)/.dev modules $(VENV)/.compiled typecheck lint test-frontend build
 
 .PHONY: test
-test: checks ## every check but the exhaustive ones, of the costly ones a quarter (PLANTED=commit: as CI)
+test: checks ## every check but the exhaustive ones, of the costly ones a fifth (PLANTED=commit: as CI)
 	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && \
 		$(PYTEST) $(TRIED) --junitxml=$(TIMES)
 
@@ -161,6 +162,10 @@ mutants: build $(VENV)/.dev ## change a sample of the code; does a test notice? 
 	$(MUTANTS) $(addprefix --area ,$(AREA))
 mutants-frontend: contract modules ## the same for the front end's layout and data (SAMPLE=40 SEED=1)
 	$(MUTANTS) --area layout
+
+.PHONY: difference
+difference: build $(VENV)/.dev ## judge every recorded pair by another commit as well; what differs? (BASE=main)
+	@$(PY) scripts/difference.py $(or $(BASE),main) $(addprefix --pairs ,$(PAIRS)) $(if $(TABLES),--tables)
 
 .PHONY: screenshots
 screenshots: build $(VENV)/.dev ## take the pictures of the documentation again

@@ -29,7 +29,7 @@ from msprobe_collector.record.items import Items
 from msprobe_collector.record.sketches import Sketches
 from msprobe_collector.signals import pass_on_if_of_signal
 from msprobe_collector.unseen import unseen
-from msprobe_collector.watch.alike import (
+from msprobe_collector.watch.agreement import (
     Subject,
     Why,
     is_drawn,

@@ -119,6 +119,8 @@ for step in range(5):
     optimizer.step()
     schedule.step()
     optimizer.zero_grad()
+if dist.is_initialized():
+    dist.destroy_process_group()
 """
 
 KERNELS = """

@@ -239,6 +239,7 @@ function nest(size: Int32Array): { parent: Int32Array; end: Int32Array; depth: U
   for (let index = 0; index < count; index++) {
     while (above >= 0 && end[above] === index) above = parent[above]!;
     const last = index + size[index]!;
+    // All are below the first.
     const limit = above < 0 ? (index === 0 ? count : 0) : end[above]!;
     if (size[index]! < 1 || last > limit) throw damaged('its subtrees do not nest');
     parent[index] = above;
@@ -247,7 +248,6 @@ function nest(size: Int32Array): { parent: Int32Array; end: Int32Array; depth: U
     if (depth[index]! > DEEPEST) throw damaged(`it nests more than ${DEEPEST} levels`);
     above = index;
   }
-  if (end[0] !== count) throw damaged('it has more than one root');
   return { parent, end, depth };
 }
 

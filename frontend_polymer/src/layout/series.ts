@@ -154,7 +154,7 @@ function seriesOf(graph: Graph, layers: number[]): Series {
 
 /** Which list each module is a layer of: everything in its stem but the last number of the path. */
 class Lists {
-  /** Per stem; -1 for what is in no list. */
+  /** Per stem; -1 for what is in no list, all at place 0. */
   private readonly list: Int32Array;
   private readonly place: Int32Array;
 
@@ -177,7 +177,6 @@ class Lists {
     const { graph, list, place } = this;
     const [from, to] = [graph.stem[before]!, graph.stem[next]!];
     const isSame =
-      list[from]! >= 0 &&
       list[from] === list[to] &&
       graph.kindOf(before) === Kind.MODULE &&
       graph.kindOf(next) === Kind.MODULE &&

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import type { Graph } from '../../src/data/graph';
 import { nextHit, previousHit, requiredText, Search, searchNames } from '../../src/data/search';
-import { Grade, Kind, Overflow } from '../../src/generated/graph_pb';
+import { Direction, Grade, Kind, Overflow } from '../../src/generated/graph_pb';
 import { llamaPair } from '../graphs/llama';
 import { forSeeds, randomPair, type Random } from '../graphs/random';
-import { graphPair } from '../graphs/synthetic';
+import { graphPair, singleGraph } from '../graphs/synthetic';
 
 function naive(graph: Graph, holds: (index: number) => boolean): number[] {
   return Array.from({ length: graph.count }, (_, index) => index).filter(holds);
@@ -28,6 +28,18 @@ test('a text is found wherever it lies in the full name', () => {
     expect([...new Search(graph).find({ text })], text).toEqual(expected);
     expect([...searchNames(graph, text)]).toEqual(expected);
   });
+});
+
+test('a text is found wherever its end may be the number of a call or its direction', () => {
+  const graph = singleGraph({
+    stem: 'DefaultModel',
+    children: [
+      { stem: 'Module.a.net', direction: Direction.FORWARD, call: 0 },
+      { stem: 'Torch.net.forward', kind: Kind.API, direction: Direction.FORWARD, call: 0 },
+      { stem: 'Torch.net.backward', kind: Kind.API, direction: Direction.FORWARD, call: 0 },
+    ],
+  });
+  expect([...new Search(graph).find({ text: 'net.forward.0' })]).toEqual([1, 2]);
 });
 
 test('each of several words is in the name or in that of the module around, one in the name', () => {

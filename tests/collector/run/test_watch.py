@@ -19,6 +19,7 @@ from msprobe_collector.watch.differing import difference_of
 from msprobe_collector.watch.reference import Shown
 from tests.collector.recording import read_dump, record, saved_tensor, tensors, write_config
 from tests.collector.run.test_command import recorded
+from tests.sharing import make_once, shared_folder
 
 TRAIN = """
 import sys
@@ -64,12 +65,14 @@ STEPS = ("--steps", "0-2")
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("reference")
-    (folder / "train.py").write_text(TRAIN)
-    for summary in ("sketch", "statistics", "md5", "xor"):
-        words = ("-o", summary, *STEPS, "--summary", summary, "--", sys.executable, "train.py", "")
-        assert recorded(*words, folder=folder).returncode == 0
-    return folder
+    def record_each(folder: Path) -> None:
+        (folder / "train.py").write_text(TRAIN)
+        for summary in ("sketch", "statistics", "md5", "xor"):
+            words = ("-o", summary, *STEPS, "--summary", summary)
+            program = ("--", sys.executable, "train.py", "")
+            assert recorded(*words, *program, folder=folder).returncode == 0
+
+    return make_once(shared_folder(tmp_path_factory) / "watched", record_each)
 
 
 @pytest.mark.parametrize("planted", ["", "order", "rounding"])

@@ -21,7 +21,7 @@ from msprobe_builder.sketch.layout import NO_ROW
 from msprobe_collector import PrecisionDebugger
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.run.command import odd_ones
-from msprobe_collector.watch.alike import is_given_otherwise
+from msprobe_collector.watch.agreement import is_given_otherwise
 from msprobe_collector.watch.journal import Entry
 from msprobe_collector.watch.reference import Shown
 from tests.collector.processes import run_in, run_in_two

@@ -1,7 +1,7 @@
-"""Which of the costly tests ``make test`` tries: of each file a quarter, chosen by the commit.
+"""Which of the costly tests ``make test`` tries: of each file a fifth, chosen by the commit.
 
-``--costly`` is ``all``, a number from 0 to 3, ``commit``, or ``half``: two of the quarters that
-``commit`` leaves out, as continuous integration tries. The four parts are all tests.
+``--costly`` is ``all``, a number from 0 to 4, ``commit``, or ``two``: two of the fifths that
+``commit`` leaves out, as continuous integration tries. The five parts are all tests.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from collections.abc import Sequence
 
 from tests.shares import ALL, COMMIT, head
 
-PARTS = 4
-HALF = "half"
-CHOICES = (ALL, COMMIT, HALF, *map(str, range(PARTS)))
-# Folders whose tests build, train, serve, or open pages: most of the time, not most of the tests.
+PARTS = 5
+TWO = "two"
+CHOICES = (ALL, COMMIT, TWO, *map(str, range(PARTS)))
+# Whose tests build, train, serve, or open pages: most of the time, not most of the tests.
 COSTLY = (
     *("tests/alignment/", "tests/bisect/", "tests/browser/", "tests/checks/", "tests/collector/"),
     *("tests/faults/", "tests/fuzz/", "tests/operators/", "tests/plugin/", "tests/properties/"),
     *("tests/recorded/", "tests/reliability/", "tests/test_shares.py"),
+    *("tests/docs/test_compare_document.py", "tests/docs/test_tutorial.py"),
     *(f"tests/builder/{name}/" for name in ("communication", "database", "merge", "metrics")),
     *(f"tests/builder/{name}/" for name in ("overflow", "pipeline", "rematch", "tables")),
     "tests/builder/verdict/",
@@ -29,13 +30,13 @@ def chosen_part(costly: str) -> int | None:
     """The part that is tried; None for all."""
     if costly == ALL:
         return None
-    return int(head(), 16) % PARTS if costly in (COMMIT, HALF) else int(costly)
+    return int(head(), 16) % PARTS if costly in (COMMIT, TWO) else int(costly)
 
 
 def described(costly: str) -> str:
     """What is tried, in words."""
     part = chosen_part(costly)
-    if part is not None and costly == HALF:
+    if part is not None and costly == TWO:
         return f"costly tests: parts {(part + 1) % PARTS} and {(part + 2) % PARTS} of {PARTS}"
     return f"costly tests: {'all' if part is None else f'part {part} of {PARTS} (--costly={part})'}"
 
@@ -43,11 +44,11 @@ def described(costly: str) -> str:
 def tried(tests: Sequence[str], costly: str) -> list[bool]:
     """Of each test, by its name with the file, whether it is tried.
 
-    The cases of a file take turns, so each function that has four is tried. Those of the same
+    The cases of a file take turns, so each function that has five is tried. Those of the same
     parameters go together, as they mostly share what is made of these.
     """
     part = chosen_part(costly)
-    first = (0,) if costly != HALF else (1, 2)
+    first = (0,) if costly != TWO else (1, 2)
     parts = () if part is None else tuple((part + one) % PARTS for one in first)
     turns: dict[str, dict[str, int]] = defaultdict(dict)
     chosen = []
