@@ -18,7 +18,14 @@ Array = NDArray[Any]
 Both = tuple[Record, Record]
 # By the kinds that the model tells apart (docs/design/verdict.md, "Propagation").
 OPERATORS = (
-    *("Torch.tanh", "Functional.relu", "Tensor.__mul__", "Tensor.__add__", "Torch.cat"),
+    *(
+        "Torch.tanh",
+        "Functional.relu",
+        "Tensor.__mul__",
+        "Tensor.__add__",
+        "Tensor.mul_",
+        "Torch.cat",
+    ),
     *("Torch.matmul", "Functional.linear", "Functional.conv2d", "Functional.softmax", "Torch.exp"),
     *("Functional.layer_norm", "Functional.rms_norm", "Functional.normalize", "Torch.sum"),
     *("Torch.mean", "Functional.avg_pool2d", "Torch.amax", "Torch.prod", "Torch.cumprod"),
