@@ -16,8 +16,8 @@ NPM := $(PY) scripts/node.py
 WORKERS ?= auto
 # Which planted faults are tried besides: commit is a seventh, chosen by the commit (tests/shares.py).
 PLANTED ?= none
-# Which of the costly tests: commit is a fifth, chosen by the commit, two are two others (tests/turns.py).
-COSTLY ?= $(if $(filter none,$(PLANTED)),commit,$(if $(filter commit,$(PLANTED)),two,all))
+# Which of the costly tests: commit is a fifth, chosen by the commit, three are three others (tests/turns.py).
+COSTLY ?= $(if $(filter none,$(PLANTED)),commit,$(if $(filter commit,$(PLANTED)),three,all))
 TRIED = -m "$(if $(filter none,$(PLANTED)),not slow and not repeated,not slow)" \
 	--planted=$(PLANTED) --costly=$(COSTLY)
 # Where nothing compiled is kept, each of some hundred processes compiles our modules anew.

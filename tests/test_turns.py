@@ -39,15 +39,15 @@ def test_parts_are_all_tests_and_each_function_of_five_cases_is_in_each(
 
 
 @given(FUNCTIONS)
-def test_two_are_of_the_parts_that_the_commit_leaves_out(
+def test_three_are_of_the_parts_that_the_commit_leaves_out(
     functions: list[tuple[str, int]],
 ) -> None:
     tests = [test for test in named(functions) if test.startswith(turns.COSTLY)]
-    two, part = (turns.tried(tests, choice) for choice in ("two", "commit"))
-    assert not [test for test, *both in zip(tests, two, part, strict=True) if all(both)]
+    three, part = (turns.tried(tests, choice) for choice in ("three", "commit"))
+    assert not [test for test, *both in zip(tests, three, part, strict=True) if all(both)]
     parts = [turns.tried(tests, str(one)) for one in range(turns.PARTS)]
-    assert two in [
-        [a or b for a, b in zip(parts[one - 1], parts[one], strict=True)]
+    assert three in [
+        [any(both) for both in zip(*(parts[one - back] for back in range(3)), strict=True)]
         for one in range(turns.PARTS)
     ]
 

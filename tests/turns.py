@@ -1,6 +1,6 @@
 """Which of the costly tests ``make test`` tries: of each file a fifth, chosen by the commit.
 
-``--costly`` is ``all``, a number from 0 to 4, ``commit``, or ``two``: two of the fifths that
+``--costly`` is ``all``, a number from 0 to 4, ``commit``, or ``three``: three of the fifths that
 ``commit`` leaves out, as continuous integration tries. The five parts are all tests.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from tests.shares import ALL, COMMIT, head
 
 PARTS = 5
-TWO = "two"
-CHOICES = (ALL, COMMIT, TWO, *map(str, range(PARTS)))
+THREE = "three"
+CHOICES = (ALL, COMMIT, THREE, *map(str, range(PARTS)))
 # Whose tests build, train, serve, or open pages: most of the time, not most of the tests.
 COSTLY = (
     *("tests/alignment/", "tests/bisect/", "tests/browser/", "tests/checks/", "tests/collector/"),
@@ -30,14 +30,14 @@ def chosen_part(costly: str) -> int | None:
     """The part that is tried; None for all."""
     if costly == ALL:
         return None
-    return int(head(), 16) % PARTS if costly in (COMMIT, TWO) else int(costly)
+    return int(head(), 16) % PARTS if costly in (COMMIT, THREE) else int(costly)
 
 
 def described(costly: str) -> str:
     """What is tried, in words."""
     part = chosen_part(costly)
-    if part is not None and costly == TWO:
-        return f"costly tests: parts {(part + 1) % PARTS} and {(part + 2) % PARTS} of {PARTS}"
+    if part is not None and costly == THREE:
+        return f"costly tests: three parts of {PARTS} from {(part + 1) % PARTS} on"
     return f"costly tests: {'all' if part is None else f'part {part} of {PARTS} (--costly={part})'}"
 
 
@@ -48,7 +48,7 @@ def tried(tests: Sequence[str], costly: str) -> list[bool]:
     parameters go together, as they mostly share what is made of these.
     """
     part = chosen_part(costly)
-    first = (0,) if costly != TWO else (1, 2)
+    first = (0,) if costly != THREE else (1, 2, 3)
     parts = () if part is None else tuple((part + one) % PARTS for one in first)
     turns: dict[str, dict[str, int]] = defaultdict(dict)
     chosen = []
