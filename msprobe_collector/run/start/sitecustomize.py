@@ -16,18 +16,22 @@ SETTINGS = "MSPROBE_RUN"
 
 
 class _Waiting:
-    """Lets every import pass; behind that of torch the training is followed."""
+    """Lets every import pass; behind that of torch the training is followed.
+
+    Libraries ask whether torch is there, long before anybody imports it: so it waits on.
+    """
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != "torch":
             return None
-        sys.meta_path.remove(self)
-        import importlib.util
-
-        spec: Any = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
-        return spec
+        for finder in list(sys.meta_path):
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            spec: Any = None if find is None else find(name, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _Loader(spec.loader)
+                return spec
+        return None
 
 
 class _Loader:
@@ -43,6 +47,7 @@ class _Loader:
         return self._own.create_module(spec)
 
     def exec_module(self, module: Any) -> None:
+        sys.meta_path[:] = [one for one in sys.meta_path if not isinstance(one, _Waiting)]
         module.__spec__.loader = module.__loader__ = self._own
         self._own.exec_module(module)
         try:

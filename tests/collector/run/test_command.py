@@ -182,6 +182,24 @@ def test_the_sitecustomize_of_the_user_runs_as_ever(
     assert capfd.readouterr().out == plain.stdout
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "importlib.util.find_spec('torch')",
+        "[importlib.util.find_spec('torch') for _ in range(3)]",
+        "importlib.util.module_from_spec(importlib.util.find_spec('torch'))",
+        "importlib.util.find_spec('torch').loader.get_source('torch')",
+        "importlib.metadata.version('torch')",
+    ],
+)
+def test_a_library_may_ask_for_torch_before_anybody_imports_it(here: Path, asked: str) -> None:
+    """As transformers does: whether it is there says not that it is imported."""
+    text = f"import importlib.util, importlib.metadata\n{asked}\n{TRAIN}"
+    (here / "asks.py").write_text(text + "import torch.version\n")
+    answer = recorded("-o", "dump", "--", sys.executable, "asks.py")
+    assert (answer.returncode, len(list(here.glob("dump/step*")))) == (7, 1), answer.stderr
+
+
 def test_a_signal_ends_the_command_and_its_steps_stay(here: Path) -> None:
     (here / "wait.py").write_text(
         TRAIN.replace("sys.exit(7)", "print('ready', flush=True)\nimport time\ntime.sleep(600)")
