@@ -7,15 +7,19 @@ A call that is run again with what it was given, in float64, has its own roundin
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from msprobe_bisect.runs import SIDES
+from msprobe_bisect.runs import SIDES, Budget
+from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.limits import LARGEST_JSON
+from msprobe_builder.dump.discover import discover
 from msprobe_builder.dump.json_stream import DumpReader
 from msprobe_builder.files.regular import read_bytes
 from msprobe_builder.files.text_files import parse_appended
+from msprobe_operators.call.apart import BOUNDS
+from msprobe_operators.dump.calls import tensor_leaves
 from msprobe_operators.dump.check import CheckOptions
 from msprobe_operators.dump.run import check_dump, source_of
 from msprobe_operators.judge.compare import Status
@@ -40,49 +44,58 @@ class Again:
     @property
     def is_enough(self) -> bool:
         """Whether so much was run that being right says something of the step."""
-        return len(self.left_out) <= _MOST_LEFT_OUT * (self.right + len(self.left_out))
+        left_out = len(self.left_out)
+        return self.right > 0 and left_out <= _MOST_LEFT_OUT * (self.right + left_out)
 
 
-def all_again(dumps: Mapping[str, Path], step: int | None, folder: Path) -> Again:
+def all_again(dumps: Mapping[str, Path], step: int, folder: Path, budget: Budget) -> Again:
     """Run each call of a step again, of dumps of tensors by side.
 
-    What was run is kept in ``folder`` and not run another time. BuildError where a dump is damaged.
+    What was run is kept in ``folder`` and not run another time. BuildError where a dump is damaged,
+    or a side has nothing of the step; SpentError.
     """
     right, wrong, left_out = 0, [], []
     for side in SIDES:
-        for place in sorted(dumps[side].glob(f"step{step}/rank*/dump.json")):
-            rank = int(place.parent.name.removeprefix("rank") or 0)
-            options = CheckOptions(source_of(place))
-            journal = folder / f"again_{side}_{place.parent.name}.jsonl"
-            for row in check_dump(place, options, devices=["cpu"], journal=journal):
+        found = discover(dumps[side], side).directories
+        ranks = {at.rank: Path(str(where)) for at, where in found.items() if at.step == step}
+        if not ranks:
+            raise BuildError(f"{dumps[side]} holds nothing of step {step}; record it again.")
+        for rank, place in ranks.items():
+            dump = place / "dump.json"
+            left = BOUNDS.total if budget.left is None else budget.left
+            bounds = replace(BOUNDS, total=min(BOUNDS.total, max(left, 0.0)))
+            for row in check_dump(
+                dump,
+                CheckOptions(source_of(dump)),
+                devices=["cpu"],
+                journal=folder / f"again_{side}_{rank}.jsonl",
+                bounds=bounds,
+            ):
                 if row.status == Status.PASSED.value:
                     right += 1
                 elif row.status == Status.FAILED.value:
                     wrong.append((row.name, row.direction, rank, side))
                 else:
                     left_out.append(f"{row.name}.{row.direction}")
-            left_out += _without_calls(place)
+            budget.require_time()  # what it did not suffice for was left out
+            left_out += _without_calls(dump)
     return Again(right, tuple(wrong), tuple(dict.fromkeys(left_out)))
+
+
+def showing_calls(rank: Path) -> set[str | None]:
+    """Names of what holds something recorded, of the dump of a rank."""
+    return set(parse_appended(read_bytes(rank / "construct.json", LARGEST_JSON))[0].values())
 
 
 def _without_calls(dump: Path) -> Iterator[str]:
     """Modules that show no call inside and put out something else than they are given."""
-    parents = parse_appended(read_bytes(dump.parent / "construct.json", LARGEST_JSON))[0]
-    shown = set(parents.values())
+    shown = showing_calls(dump.parent)
     for name, record in DumpReader(dump):
         is_module = name.startswith("Module.") and ".forward." in name
         if is_module and name not in shown and isinstance(record, dict):
-            given = [_numbers(one) for one in _leaves(record.get("input_args"))]
-            if any(_numbers(one) not in given for one in _leaves(record.get("output"))):
+            given = [_numbers(one) for one in tensor_leaves(record.get("input_args"))]
+            if any(_numbers(one) not in given for one in tensor_leaves(record.get("output"))):
                 yield name
-
-
-def _leaves(value: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(value, dict) and "shape" in value:
-        yield value
-    elif isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(one)
 
 
 def _numbers(leaf: Mapping[str, Any]) -> tuple[str, ...]:

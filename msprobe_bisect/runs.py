@@ -59,17 +59,26 @@ class Budget:
     started: int = 0
     written: int = 0
 
+    @property
+    def left(self) -> float | None:
+        """Seconds that may still be spent; None for as many as it takes."""
+        return None if self.seconds is None else self.began + self.seconds - time.monotonic()
+
+    def require_time(self) -> None:
+        """SpentError where no time is left."""
+        if self.seconds is not None and time.monotonic() - self.began > self.seconds:
+            minutes = self.seconds / 60
+            raise SpentError(
+                f"--minutes {minutes:g} are spent; the same command with more goes on from here."
+            )
+
     def start(self, expected: int = 0) -> None:
         """Another run begins, to write ``expected`` bytes; SpentError if it may not."""
         if self.runs is not None and self.started >= self.runs:
             raise SpentError(
                 f"--runs {self.runs} are spent; the same command with more goes on from here."
             )
-        if self.seconds is not None and time.monotonic() - self.began > self.seconds:
-            minutes = self.seconds / 60
-            raise SpentError(
-                f"--minutes {minutes:g} are spent; the same command with more goes on from here."
-            )
+        self.require_time()
         if self.size is not None and self.written + max(expected, 1) > self.size:
             need = f", this run needs {expected:,} more" if expected else ""
             raise SpentError(

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from msprobe_bisect.again import all_again
+from msprobe_bisect.again import all_again, showing_calls
 from msprobe_bisect.proof import Proof, Proven, prove
-from msprobe_bisect.runs import SIDES, Runner, Stage
+from msprobe_bisect.runs import SIDES, Budget, Runner, Stage
 from msprobe_bisect.traces import Part, Parting, gradients_agree, parting
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.base.codes import Kind
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.base.limits import LARGEST_JSON
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.matches import matched_names
 from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
@@ -22,11 +21,10 @@ from msprobe_builder.export.verdict import size_fact
 from msprobe_builder.facts.fact import Fact, Facts, fact, has_code
 from msprobe_builder.facts.wording import tell
 from msprobe_builder.facts.words import HIDDEN
-from msprobe_builder.files.regular import read_bytes
-from msprobe_builder.files.text_files import parse_appended
 from msprobe_builder.verdict.ruling.next_dump import EACH_AGAIN
 
 _MOST_ROUNDS = 3  # of tensors
+_CONSTRUCTS = "step*/rank*/construct.json"
 _MOST_PROOFS = 5
 _LARGEST_WHOLE = 16e9  # bytes of all tensors of a step that are written without being asked for
 _MOST_SHOWN = 3  # names of calls that could not be run again
@@ -56,6 +54,15 @@ class Found:
     def sentence(self) -> str:
         """What is told of it."""
         return tell(self.told)
+
+
+class Round(NamedTuple):
+    """What one record of calls has told; ``is_whole``: of all tensors of the step."""
+
+    verdict: Verdict
+    database: Path
+    sides: dict[str, Path]
+    is_whole: bool = False
 
 
 def search(runner: Runner, steps: int, say: Callable[[str], None]) -> Found:
@@ -103,7 +110,7 @@ def _in_calls(runner: Runner, first: Parting, remarks: Facts, say: Callable[[str
     stage = Stage("calls", fact("bisect.all_calls"), config)
     sides = runner.record(stage)
     database = _built(runner, stage.name, sides)
-    verdict = _verdict(database)
+    verdict = verdict_of(database)
     say(verdict.sentence)
     is_open = verdict.conclusion != "fault" and first.is_sure and first.is_of_gradients
     if is_open and gradients_agree(sides, first.step):  # backward leaves the same
@@ -116,9 +123,9 @@ def _in_calls(runner: Runner, first: Parting, remarks: Facts, say: Callable[[str
         )
     if verdict.conclusion == "clean":
         return Found("clean", verdict.said, first.step, database=database, remarks=remarks)
-    rounds = [(verdict, database, sides)]
+    rounds = [Round(verdict, database, sides)]
     for number in range(1, _MOST_ROUNDS + 1):
-        proposal = rounds[-1][0].next_dump
+        proposal = verdict.next_dump
         if proposal is None:
             break
         size = proposal["expected_bytes"] or 0
@@ -130,10 +137,11 @@ def _in_calls(runner: Runner, first: Parting, remarks: Facts, say: Callable[[str
         stage = Stage(f"tensors{number}", what, proposal["config"], size=size)
         sides = runner.record(stage)
         database = _built(runner, stage.name, sides)
-        verdict = _verdict(database)
+        verdict = verdict_of(database)
         say(verdict.sentence)
-        rounds.append((verdict, database, sides))
-    return _of_compiler(runner, _proven(first, rounds, remarks, say), rounds[0][2], say)
+        rounds.append(Round(verdict, database, sides, is_whole))
+    found = concluded(first, rounds, remarks, say, runner.budget)
+    return _of_compiler(runner, found, rounds[0].sides, say)
 
 
 def _of_compiler(
@@ -158,23 +166,24 @@ def _of_compiler(
 def _shows_calls(dump: Path, module: str) -> bool:
     """Whether a call below this call of a module, or its backward, was recorded."""
     forward = module.replace(".backward.", ".forward.")
-    for path in dump.glob("step*/rank*/construct.json"):
-        parents = parse_appended(read_bytes(path, LARGEST_JSON))[0].values()
-        if forward in parents:
-            return True
-    return False
+    return any(forward in showing_calls(path.parent) for path in dump.glob(_CONSTRUCTS))
 
 
-def _proven(
+def concluded(
     first: Parting,
-    rounds: list[tuple[Verdict, Path, dict[str, Path]]],
+    rounds: list[Round],
     remarks: Facts,
     say: Callable[[str], None],
+    budget: Budget,
 ) -> Found:
-    """The suspects of the last record, then those of the ones before, until one is proven."""
+    """What the records of calls tell: suspects of the last one are proven, then those before.
+
+    Where there is none, and the last record is of all tensors, each call is run again.
+    BuildError where a dump or a database is damaged, SpentError.
+    """
     tried: dict[tuple[str, str], Proven] = {}
-    sides = rounds[-1][2]
-    for verdict, database, _ in reversed(rounds):
+    sides = rounds[-1].sides
+    for verdict, database, *_ in reversed(rounds):
         partners = _partners(database)
         for suspect in verdict.suspects:
             name, direction = _call_of(suspect)
@@ -192,16 +201,16 @@ def _proven(
                     *("fault", told, suspect.step, name, suspect.cause, proven, database, remarks),
                     rank=suspect.rank,
                 )
-    verdict, database, _ = next(
-        (found for found in reversed(rounds) if _is_fault(found[0], found is rounds[0])),
-        rounds[0] if rounds[-1][0].conclusion == "fault" else rounds[-1],
+    verdict, database, *_ = next(
+        (one for one in reversed(rounds) if _is_fault(one.verdict, one is rounds[0])),
+        rounds[0] if rounds[-1].verdict.conclusion == "fault" else rounds[-1],
     )
     if verdict.conclusion != "fault" and tried and _are_rounding(tried.values()):
         calls = [f"{one.name}.{one.direction}" for one in tried.values()]
         right = fact("bisect.all_right", calls=calls)
         return Found("clean", (right,), first.step, database=database, remarks=remarks)
-    if not tried and len(rounds) > 1 and has_code(verdict.said, HIDDEN):
-        return _each_again(first, rounds[-1], remarks, say)
+    if not tried and rounds[-1].is_whole and has_code(verdict.said, HIDDEN):
+        return _each_again(first, rounds[-1], remarks, say, budget)
     first_one = next(iter(verdict.suspects), None)
     return Found(
         verdict.conclusion,
@@ -218,15 +227,17 @@ def _proven(
 
 def _each_again(
     first: Parting,
-    last: tuple[Verdict, Path, dict[str, Path]],
+    last: Round,
     remarks: Facts,
     say: Callable[[str], None],
+    budget: Budget,
 ) -> Found:
     """Nobody is suspect, and rounding may hide a fault: run each call again by itself."""
-    verdict, database, sides = last
+    verdict, database, sides, _ = last
+    say(tell(fact("bisect.each_again")))
     partners = _partners(database)
     back = {other: one for one, other in partners.items()}
-    again = all_again(sides, first.step, database.parent)
+    again = all_again(sides, first.step, database.parent, budget)
     told: Facts = ()
     for name, direction, rank, side in again.wrong[:_MOST_PROOFS]:
         node = f"{name}.{direction}"
@@ -303,7 +314,8 @@ def _built(runner: Runner, name: str, sides: Mapping[str, Path]) -> Path:
     return path
 
 
-def _verdict(database: Path) -> Verdict:
+def verdict_of(database: Path) -> Verdict:
+    """BuildError where nothing was compared, or the file is damaged."""
     with opened(database) as connection:
         found = read_verdict(connection)
     if found is None:

@@ -76,6 +76,15 @@ def recorded_calls(path: Path) -> Iterator[RecordedCall]:
             yield RecordedCall(stem, record, back)
 
 
+def tensor_leaves(value: Any) -> Iterator[dict[str, Any]]:
+    """The records of tensors in a part of a record, in the order in which they were given."""
+    if isinstance(value, dict) and "shape" in value and "dtype" in value:
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from tensor_leaves(item)
+
+
 def function_of(call: RecordedCall) -> Callable[..., Any] | Fact:
     """The function a call's name means, or why it is not run again."""
     parts = call.in_torch.split(".")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.wording import tell
-from msprobe_operators.dump.calls import RecordedCall, function_of
+from msprobe_operators.dump.calls import RecordedCall, function_of, tensor_leaves
 from msprobe_operators.dump.operands import CannotRebuildError, Source, operands
 from msprobe_operators.dump.rerun import bytes_of_result, run_call
 
@@ -77,15 +76,7 @@ def check_overflow(call: RecordedCall, source: Source) -> OverflowRow | None:
 
 def has_numbers(call: RecordedCall) -> bool:
     """Whether the record of a call tells how large its results are."""
-    return any("Max" in leaf and "Min" in leaf for leaf in _leaves(call.record.get("output")))
-
-
-def _leaves(value: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(value, dict) and "shape" in value:
-        yield value
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(item)
+    return any("Max" in leaf and "Min" in leaf for leaf in tensor_leaves(call.record.get("output")))
 
 
 def _is_floating(value: Any) -> bool:
@@ -96,6 +87,6 @@ def _is_bad(value: Any) -> bool:
     """Whether a recorded tensor in it holds NaN or infinity, by its largest and smallest."""
     return any(
         isinstance(leaf.get(key), float) and not isfinite(leaf[key])
-        for leaf in _leaves(value)
+        for leaf in tensor_leaves(value)
         for key in ("Max", "Min")
     )

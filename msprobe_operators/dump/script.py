@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from zlib import compress
@@ -12,7 +11,7 @@ from zlib import compress
 import torch
 
 from msprobe_builder.facts.fact import Fact, fact
-from msprobe_operators.dump.calls import RecordedCall, function_of
+from msprobe_operators.dump.calls import RecordedCall, function_of, tensor_leaves
 from msprobe_operators.dump.operands import CannotRebuildError, Source, operands, rebuild
 from msprobe_operators.report.script import literal, source_text
 
@@ -176,13 +175,13 @@ def dump_script(call: RecordedCall, source: Source, device: str = "cpu") -> str 
     args = source_text(list(given.args), held)
     kwargs = ", ".join(f"{k!r}: {source_text(v, held)}" for k, v in given.kwargs.items())
     leaves = [
-        *_leaves(call.record.get("input_args", call.record.get("input"))),
-        *_leaves(call.record.get("input_kwargs")),
+        *tensor_leaves(call.record.get("input_args", call.record.get("input"))),
+        *tensor_leaves(call.record.get("input_kwargs")),
     ]
     if [leaf.get("shape") for leaf in leaves] != [list(one.shape) for one in held]:
         return fact("operator.no_arguments")
     writer = _Writer(source)
-    brought = list(_leaves((call.backward or {}).get("input")))
+    brought = list(tensor_leaves((call.backward or {}).get("input")))
     try:
         rows = [
             f"        ({writer.text(leaf)}, {one.requires_grad}),"
@@ -193,12 +192,12 @@ def dump_script(call: RecordedCall, source: Source, device: str = "cpu") -> str 
         return why.reason
     recorded = [
         f"print({_recorded(number, leaf)!r})"
-        for number, leaf in enumerate(_leaves(call.record.get("output")))
+        for number, leaf in enumerate(tensor_leaves(call.record.get("output")))
     ]
     return _SCRIPT.format(
         name=call.name,
         device=device,
-        autocast=_autocast(leaves, list(_leaves(call.record.get("output")))),
+        autocast=_autocast(leaves, list(tensor_leaves(call.record.get("output")))),
         more=", and the files of the dump" if writer.reads else "",
         operands="\n".join(rows),
         gradients="\n".join(ends),
@@ -246,18 +245,6 @@ class _Writer:
 def _number(value: object, otherwise: float) -> str:
     number = value if isinstance(value, (int, float)) else otherwise
     return f"float({str(float(number))!r})"
-
-
-def _leaves(value: Any) -> Iterator[dict[str, Any]]:
-    """The records of tensors, in the order in which the call was given them."""
-    if isinstance(value, dict) and "shape" in value and "dtype" in value:
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _leaves(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _leaves(item)
 
 
 def _autocast(given: list[dict[str, Any]], results: list[dict[str, Any]]) -> str:

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from msprobe_bisect.again import Again, all_again
+from msprobe_bisect.runs import Budget, SpentError
+from msprobe_builder.base.errors import BuildError
 from msprobe_collector import PrecisionDebugger
 
 
@@ -52,7 +54,7 @@ def recorded(folder: Path, share: float = 0.0, outside: bool = False) -> dict[st
 
 
 def again(dumps: dict[str, Path], folder: Path) -> Again:
-    return all_again(dumps, 0, folder)
+    return all_again(dumps, 0, folder, Budget())
 
 
 def test_calls_that_are_right_are_counted_on_both_sides(tmp_path: Path) -> None:
@@ -83,8 +85,23 @@ def test_what_is_drawn_or_computed_elsewhere_is_left_out(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("right", "left_out", "enough"), [(2, 1, True), (2, 2, False), (0, 1, False), (0, 0, True)]
+    ("right", "left_out", "enough"), [(2, 1, True), (2, 2, False), (0, 1, False), (0, 0, False)]
 )
 def test_right_is_said_where_two_of_three_were_run(right: int, left_out: int, enough: bool) -> None:
     names = tuple(f"Torch.bernoulli.{number}" for number in range(left_out))
     assert Again(right, (), names).is_enough is enough
+
+
+def test_a_step_that_one_side_lacks_is_said(tmp_path: Path) -> None:
+    dumps = recorded(tmp_path / "dump")
+    with pytest.raises(BuildError, match=r"dump holds nothing of step 7; record it again\."):
+        all_again(dumps, 7, tmp_path, Budget())
+    (tmp_path / "dump" / "step0" / "rank_of_nobody").mkdir()  # no rank, and no reason to fail
+    assert again(dumps, tmp_path).is_enough
+
+
+def test_where_the_time_is_spent_the_same_command_goes_on(tmp_path: Path) -> None:
+    dumps = recorded(tmp_path / "dump")
+    with pytest.raises(SpentError, match="the same command with more goes on"):
+        all_again(dumps, 0, tmp_path, Budget(seconds=0.0))
+    assert again(dumps, tmp_path).right == 2 * 8

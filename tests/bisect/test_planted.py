@@ -11,6 +11,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from msprobe_bisect.runs import Budget
+from msprobe_bisect.stages import Found, Round, concluded, verdict_of
+from msprobe_bisect.traces import Part, Parting
+from msprobe_builder.facts.fact import has_code
 from tests.bisect.training import IN_TWO, reproduced, searched, settled
 from tests.shares import head
 
@@ -69,6 +73,14 @@ PAIRS = {
 }
 
 
+def told_of_a_part(search: Path) -> Found:
+    """What is found where the last record held some modules alone."""
+    databases = [search / "calls.vis.db", search / "tensors1.vis.db"]
+    sides = {side: search / "tensors1" / side for side in ("npu", "bench")}
+    rounds = [Round(verdict_of(one), one, sides) for one in databases]
+    return concluded(Parting(Part.VALUES), rounds, (), lambda _: None, Budget())
+
+
 def rotating(names: Iterable[str]) -> list[Any]:
     """All of them slow but one."""
     names = list(names)
@@ -104,4 +116,6 @@ def test_a_correct_pair_is_not_accused(
     if pair == "products written out in half precision":  # which hides too much to be compared
         assert "each call of step 0 is right for what it is given, in both" in found["sentence"]
         assert "would have shown in 95 of 100" in found["sentence"], found
+        part = told_of_a_part(tmp_path / "search")
+        assert (part.conclusion, has_code(part.told, "bisect.each_right")) == ("undecided", False)
     assert not (tmp_path / "search" / "reproduce.py").exists()

@@ -127,7 +127,8 @@ class Leaks:
         used = used[~runs.backward[table.node[used]] & (seen.size[used] > _AGREES * unit[used])]
         self._made, self._by = table.node[runs.origin[used]], table.node[used]
         # What is written into a part is recorded as it was given.
-        off = runs.rows(Section.INPUT, Section.OUTPUT) & (seen.size > _AGREES * unit)
+        level = _AGREES * np.fmax(unit, evidence.noise[table.node])
+        off = runs.rows(Section.INPUT, Section.OUTPUT) & (seen.size > level)
         written = np.zeros(len(runs.npu.tree), dtype=bool)
         written[table.node[off]] = True
         self._kept = np.flatnonzero(written & _writes_what_stays(runs))

@@ -90,7 +90,8 @@ def earlier_dump(whole: Surroundings, steps: Sequence[int], remark: Facts) -> st
 
 def all_tensors(whole: Surroundings) -> str:
     """All tensors of a step, so that each call can be run again by itself."""
-    size = _size(whole, modules_only=False) * len(whole.ranks) if whole.calls else None
+    known = whole.calls and whole.level != "L0"  # of which nobody knows what modules call inside
+    size = _size(whole, modules_only=False) * len(whole.ranks) if known else None
     return _proposal("tensor", [whole.step], whole.ranks, [], size, (EACH_AGAIN,))
 
 

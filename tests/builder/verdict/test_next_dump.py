@@ -148,9 +148,11 @@ def test_earlier_steps_are_recorded_with_statistics(level: str) -> None:
 
 
 def test_where_rounding_hides_a_fault_all_tensors_are_recorded() -> None:
-    found = json.loads(all_tensors(around(ranks=(0, 1), level="L0")))
+    found = json.loads(all_tensors(around(ranks=(0, 1))))
     assert found["config"]["task"] == "tensor"
     assert (found["config"]["step"], found["config"]["rank"]) == ([2], [0, 1])
     assert (found["config"]["level"], found["config"]["tensor"]) == ("mix", {})
     assert [one["code"] for one in found["remark"]] == ["next_dump.each_again"]
     assert found["expected_bytes"] == 2 * (5 * 350 + 100 + TENSORS)
+    of_modules = json.loads(all_tensors(around(level="L0")))
+    assert (of_modules["config"]["level"], of_modules["expected_bytes"]) == ("mix", None)

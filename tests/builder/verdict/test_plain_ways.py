@@ -201,7 +201,8 @@ def test_what_is_off_leaks_out_of_a_module(evidence: Evidence) -> None:
     off = {
         int(table.node[row])
         for row in sizes(evidence, Section.INPUT, Section.OUTPUT)
-        if evidence.seen.size[row] > 4 * unit_of(evidence, row)
+        if evidence.seen.size[row]
+        > 4 * max(unit_of(evidence, row), evidence.noise[table.node[row]])
     }
     kept = {node for node in off if writes_what_stays(evidence, node)}
     for module in np.flatnonzero(runs.open).tolist():
