@@ -86,7 +86,7 @@ WHERE npu.node_id = ? AND npu.role = ? AND npu.data_equal AND bench.data_equal
 # A call in place, such as that of an optimizer, put the tensor out in a step before.
 _TRAINED = """
 WITH wanted AS MATERIALIZED (
-    SELECT suspect_id, ordinal, step, rank, shape_id, max, min, mean, norm
+    SELECT suspect_id, node_id, ordinal, step, rank, shape_id, max, min, mean, norm
     FROM suspect JOIN node USING (node_id) JOIN graph USING (graph_id) JOIN tensor USING (node_id)
     WHERE strength > 0 AND side = 0 AND max != min
     AND (cause = 'weight' AND section = :weight OR cause = 'external' AND section = :input)
@@ -97,8 +97,13 @@ JOIN tensor USING (node_id) LEFT JOIN role USING (node_id)
 JOIN wanted ON wanted.shape_id = tensor.shape_id AND wanted.norm = tensor.norm
     AND wanted.max = tensor.max AND wanted.min = tensor.min AND wanted.mean = tensor.mean
     AND wanted.rank = graph.rank AND wanted.step > graph.step
+LEFT JOIN comparison AS was ON was.npu_node = tensor.node_id AND was.npu_ordinal = tensor.ordinal
+LEFT JOIN comparison AS now ON now.npu_node = wanted.node_id AND now.npu_ordinal = wanted.ordinal
 WHERE graph.side = 0 AND section = :output AND coalesce(role.role, :clean) IN (:clean, :carrier)
     AND substr(value, -1) = '_' AND substr(value, -2) != '__'
+    -- What is far off now, and was not then, has become so in between.
+    AND coalesce(max(was.max_relative_err, was.min_relative_err, was.norm_relative_err)
+        >= :share * max(now.max_relative_err, now.min_relative_err, now.norm_relative_err), 1)
 """
 # The input that is off most: where it agrees, what put it out says nothing of the others.
 _WORST_INPUT = """
@@ -108,6 +113,7 @@ WHERE npu_node = ? AND section = ?
 ORDER BY max(coalesce(max_relative_err, 0), coalesce(min_relative_err, 0),
     coalesce(mean_relative_err, 0), coalesce(norm_relative_err, 0)) DESC LIMIT 1
 """
+_AS_FAR_OFF = 0.1  # of what is off behind an update, what the update is off by at least
 _WEIGHTS = "SELECT count(*) FROM tensor WHERE node_id = ? AND section = ? AND max != min"
 
 
@@ -189,7 +195,8 @@ def _look_for_updates(connection: sqlite3.Connection, accused: list[Accused]) ->
     codes |= {"output": int(Section.OUTPUT)}
     codes |= {"clean": int(CallRole.CLEAN), "carrier": int(CallRole.CARRIER)}
     found: dict[int, dict[int, int]] = {}
-    for suspect, ordinal, step in connection.execute(_TRAINED, codes):
+    parameters = {**codes, "share": _AS_FAR_OFF}
+    for suspect, ordinal, step in connection.execute(_TRAINED, parameters):
         found.setdefault(integer(suspect), {})[integer(ordinal)] = integer(step)
     for one in accused:
         steps = found.get(one.suspect_id)

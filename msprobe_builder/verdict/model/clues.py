@@ -41,7 +41,7 @@ from msprobe_builder.verdict.model.weighing import Weighing
 
 Float = NDArray[np.float64]
 
-_MOST = 200  # clues that are looked at closely
+_MOST = 200  # clues of a cause that are looked at closely
 _VANISHED = 50.0  # times smaller an error is behind the module in which it was
 _GIVEN = (*NUMBERS, Cause.MISSING, Cause.EXTRA, Cause.WIRING)
 _MOST_OF_IT = 0.3  # of its size, ten times what half precision leaves open
@@ -63,11 +63,29 @@ def clues(evidence: Evidence, weighing: Weighing) -> list[Clue]:
         *cut_off(evidence.runs, needing),
         *([] if evidence.is_merged else undone(evidence.runs)),
     ]
-    return weighing.wanted(found)
+    return weighing.wanted(_weights_once(evidence.runs, found))
+
+
+def _weights_once(runs: Runs, found: list[Clue]) -> list[Clue]:
+    """The same, of weights those of a module's first call: they are what the others are given."""
+    stem, node = runs.npu.calls.stem, runs.npu.table.node
+    first: dict[int, int] = {}
+    for one in found:
+        if one.cause is Cause.WEIGHT and one.side == 0 and one.row >= 0:
+            module = int(stem[node[one.row]])
+            first[module] = min(first.get(module, one.node), one.node)
+    return [
+        one
+        for one in found
+        if one.cause is not Cause.WEIGHT
+        or one.side
+        or one.row < 0
+        or first[int(stem[node[one.row]])] == one.node
+    ]
 
 
 def felt(
-    evidence: Evidence, found: list[Clue], weighing: Weighing
+    evidence: Evidence, found: list[Clue], weighing: Weighing, least: float = THRESHOLD
 ) -> tuple[list[Clue], list[Clue]]:
     """Those above the threshold that somebody feels, and those that nobody does.
 
@@ -75,7 +93,7 @@ def felt(
     in what that puts out, has explained itself.
     """
     runs, seen = evidence.runs, evidence.seen
-    found = [one for one in found if one.score > THRESHOLD]
+    found = [one for one in found if one.score > least]
     table, calls, parent = runs.npu.table, runs.npu.calls, runs.npu.tree.parent
     unit = runs.coarse if runs.is_mixed else runs.fine
     out = np.flatnonzero(runs.rows(Section.OUTPUT) & runs.open[table.node] & ~runs.discrete)
@@ -88,9 +106,11 @@ def felt(
     no_gradient_is_off = gradients_agree(evidence)
     habits = _habits(evidence, found)
     ways, leaks = Ways(evidence), Leaks(evidence)
+    looked_at = Counter[Cause]()
     for one in sorted(found, key=placed(runs)):
-        if len(result) == _MOST:
-            break  # more is not told of any comparison
+        looked_at[one.cause] += 1
+        if looked_at[one.cause] > _MOST:
+            continue  # more is not told of any comparison
         is_same = one.cause in _GIVEN and _comes_to_the_same(evidence, one)
         explained = (
             ("unkept", dead and one.cause is Cause.OUTPUT),
@@ -119,7 +139,7 @@ def felt(
             if vanishes and (leaks.leaves(at, around) or _stays_in_weight(runs, one)):
                 vanishes = False
             if vanishes and weighing.explains("inside", one):
-                if not (runs.is_mixed and one.cause is Cause.WIRING):
+                if not runs.is_mixed:
                     vanished.append(one)
                     continue
                 one = replace(one, meets_again=True)  # half precision hides what comes of it
@@ -192,8 +212,9 @@ def _stays_in_weight(runs: Runs, clue: Clue) -> bool:
     if not runs.backward[at] or table.section[clue.row] != Section.OUTPUT:
         return False
     given = inputs_of(table, int(runs.npu.calls.twin[at]))
-    made = runs.maker[given[table.position[given] == table.position[clue.row]]]
-    return bool(len(made) and made[0] >= 0 and table.section[made[0]] == Section.PARAMETERS)
+    which = int(table.position[clue.row])  # among the tensors that the call was given
+    made = int(runs.maker[given[which]]) if which < len(given) else -1
+    return made >= 0 and bool(table.section[made] == Section.PARAMETERS)
 
 
 def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:

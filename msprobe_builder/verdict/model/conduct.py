@@ -50,6 +50,7 @@ class Conduct:
     normalises: Bool
     adds_up: Bool  # what it puts out is a sum over many elements
     averages: Bool
+    scales: Bool  # multiplies two tensors element by element
     multiplies: Bool  # what it puts out is a product of many elements
     counts: Bool  # whole numbers among its arguments say more than sizes
     composite: Bool  # made of several operators, so that rounding adds up unseen
@@ -82,6 +83,7 @@ def conduct_of(part: Part, texts: Texts, told: Bool) -> Conduct:
         where([one.kind is Kind.NORMALISE for one in operators]),
         where([one.kind is Kind.REDUCTION and "sums" in one.condition for one in operators]),
         where([_averages(one) for one in operators]),
+        where([one.name == "mul" for one in operators]),
         where([one.kind in _ALONG and "mul" in one.parts for one in operators]),
         where([one.kind not in _SIZED and "sizes" not in one.traits for one in operators]),
         where([_is_composite(one) for one in operators]),

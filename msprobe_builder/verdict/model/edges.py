@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.standing import GATHERING
-from msprobe_builder.dump.flow_layout import Maker
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part, inputs_of
@@ -19,6 +18,7 @@ from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import CHOSE, MANY, Clue, Evidence, idle_calls
 from msprobe_builder.verdict.model.noise import spread_of_edges
 from msprobe_builder.verdict.model.observations import WORST, Observations, surprise
+from msprobe_builder.verdict.model.outside import are_held, take_no_part
 from msprobe_builder.verdict.model.propagation import A_FLIP
 from msprobe_builder.verdict.model.runs import Runs
 
@@ -27,7 +27,6 @@ Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
 _UNKNOWN_MAKER = 0.5
-_HELD = (Maker.PARAMETER, Maker.BUFFER)
 _MEAN, _NORM = 2, 3  # of what was read
 _FLIPPED_MOST = 10.0  # times the share of whole numbers that may have flipped
 _BEFORE, _NEAR = 40, 200  # outputs that tell what an unknown one is off by, and how far they lie
@@ -55,12 +54,14 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
     # A call that puts parameters of ranks together takes a rank's parts of them from outside.
     gathers = runs.npu.calls.of_stems(lambda one: one.startswith(GATHERING)) == 1
     weight = (table.section[rows] == Section.PARAMETERS) | (gathers[node] & (made < 0))
-    base[(weight | _are_held(runs)[rows]) & (made < 0)] = 0.0
+    base[(weight | are_held(runs)[rows]) & (made < 0)] = 0.0
     unmatched = _unmatched(runs.bench, runs.bench_partner)
     missing = (bench_made >= 0) & unmatched[runs.bench.table.node[bench_made]]
     rewired = (made >= 0) & (counterpart >= 0) & (bench_made >= 0) & (counterpart != bench_made)
     extra = (made >= 0) & _unmatched(runs.npu, runs.partner)[table.node[made]] & (counterpart < 0)
     base[missing & (made < 0) & ~runs.backward[node]] = 0.0
+    outside = (made < 0) & (bench_made < 0) & ~runs.backward[node]
+    base[outside & take_no_part(runs, evidence.does)[rows]] = 0.0
     unknown = np.isnan(base)
     base[unknown] = _level_before(evidence, rows[unknown])
     floor = np.where(weight, 0.3, 0.6) * (runs.coarse if runs.is_mixed else runs.fine)[rows]
@@ -71,6 +72,7 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
     may_flip = (base > 0) & ((base * seen.elements[rows] > A_FLIP) | (seen.size[rows] < MANY))
     moved = np.fmax(*np.nan_to_num(seen.moved[_MEAN:, rows]))
     may_flip &= moved <= _FLIPPED_MOST * base  # a share of the elements moves sums by as much
+    may_flip &= ~(missing & rewired)  # it is another tensor, whatever the one here is off by
     score[chosen] = np.where(seen.differs[rows] & ~may_flip, CHOSE, 0.0)[chosen]
     # A neighbour is told with what these are given, where there is one on both sides. What
     # autocast has added up over the uses of a weight has none, and is nobody's.
@@ -98,19 +100,6 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
         else:
             yield clue
     yield from _of_parameter_gradients(evidence)
-
-
-def _are_held(runs: Runs) -> Bool:
-    """Rows that both collectors recorded as weights or buffers as they were before the step.
-
-    What else no call has made may be a gradient that was added up, and is off by what those are.
-    """
-    both = np.ones(len(runs.npu.table), dtype=bool)
-    for table, row in ((runs.npu.table, np.arange(len(both))), (runs.bench.table, runs.other)):
-        if table.origins is None:
-            return np.zeros(len(both), dtype=bool)
-        both &= (row >= 0) & np.isin(table.origins.kind[row], _HELD)
-    return both & ~runs.backward[runs.npu.table.node]
 
 
 def _weights_compared(runs: Runs, seen: Observations) -> int:

@@ -15,6 +15,7 @@ Int = NDArray[np.int64]
 
 _ALIKE = 2.0**-6  # of values that one side has in half precision
 _SMALL = 1e-3  # of the largest of a tensor's statistics
+_NEARER = 0.5  # of how far it is from its partner, what an exchanged one is away at most
 _OF_GIVEN = (Cause.EXTERNAL, Cause.WIRING, Cause.BETWEEN)  # of what calls are given
 _MOST = 20_000  # rows of one operator and size that are looked at
 
@@ -79,7 +80,10 @@ def _like(
 
 
 def _near(table: ParameterTable, elsewhere: ParameterTable, row: int, but: int) -> Int:
-    """Rows of the other side, in the same place of a call, that hold about the same numbers."""
+    """Rows of the other side, in the same place of a call, that hold about the same numbers.
+
+    And nearer ones than row ``but``, the partner, if any: of what repeats, each has its partner's.
+    """
     rows = np.flatnonzero(
         (elsewhere.section == table.section[row])
         & (elsewhere.position == table.position[row])
@@ -92,5 +96,8 @@ def _near(table: ParameterTable, elsewhere: ParameterTable, row: int, but: int) 
         return np.asarray(rows[:0])
     size = np.abs(own).max()
     apart = np.abs(elsewhere.statistics[:, rows] - own)
-    near = apart <= _ALIKE * np.abs(own) + _SMALL * size
-    return np.asarray(rows[near.all(axis=0)])
+    near = (apart <= _ALIKE * np.abs(own) + _SMALL * size).all(axis=0)
+    if but >= 0:
+        away = np.abs(elsewhere.statistics[:, but, None] - own)
+        near &= apart.max(axis=0) <= _NEARER * away.max()
+    return np.asarray(rows[near])

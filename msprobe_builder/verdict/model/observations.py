@@ -197,8 +197,9 @@ def _shown_by_casts(result: Observations, runs: Runs) -> None:
     )
     given, put_out = first[Section.INPUT][given], first[Section.OUTPUT][put_out]
     silent = runs.discrete[given] & np.isnan(result.moved[_MEAN:, given]).all(axis=0)
-    for rows in (given, runs.maker[given]):
-        told = silent & (rows >= 0) & (runs.other[rows] >= 0)
+    made, there = runs.maker[given], runs.bench_maker[runs.other[given]]
+    for rows, alike in ((given, silent), (made, silent & (runs.other[made] == there))):
+        told = alike & (rows >= 0) & (runs.other[rows] >= 0)
         result.moved[_MEAN:, rows[told]] = result.moved[_MEAN:, put_out[told]]
         result.size[rows[told]] = np.fmax.reduce(result.moved[:, rows[told]], axis=0)
 

@@ -34,6 +34,7 @@ _LITTLE_OF_IT = 10.0  # times less than a tensor is off by may show in its numbe
 _CLIP = 10.0  # the largest amplification by cancellation that is believed
 _CANCELS = 100.0  # the same of what products put out
 _ALL_ONE_WAY = 3.0  # errors of factors are those of all that is multiplied behind them
+_ROUNDED_ONCE = 12**-0.5  # of a rounding unit, what an even spread over one is off by
 _OF_MODULES = 4.0  # a module whose class tells no operator makes many calls
 
 
@@ -107,7 +108,9 @@ class _Rows:
     steep: Float  # by row, how many times smaller than the others its smallest element is
     least: Float  # by row, what its smallest element is off by, as a fraction of that element
     cancelled: Float  # by row of a product, the length of its terms over its own
+    uneven: Float  # by row of a product by elements, the size of unrelated factors over its own
     sparse: Float  # by row, what it is off by though its extremes are not
+    held: Float  # by row, what holding it in other types on both sides costs at least
 
     @staticmethod
     def of(runs: Runs, seen: Observations) -> _Rows:
@@ -128,8 +131,20 @@ class _Rows:
             steepness(seen),
             of_smallest(runs),
             cancelled,
+            _uneven(runs, inputs, np.flatnonzero(put_out), seen),
             of_few(runs, seen),
+            _held(runs, seen),
         )
+
+
+def _held(runs: Runs, seen: Observations) -> Float:
+    """By row what a tensor that one side holds in fewer digits is off by, whatever is read of it.
+
+    Numbers that agree on both sides had no more digits there.
+    """
+    is_rounded = (runs.coarse != runs.fine) & ~runs.discrete & (seen.size > 0)
+    is_rounded &= np.isnan(seen.exact)
+    return np.where(is_rounded, _ROUNDED_ONCE * runs.coarse, 0.0)
 
 
 def _take_in(runs: Runs, rows: _Rows, seen: Observations, unknown: Bool, latent: Float) -> None:
@@ -138,7 +153,7 @@ def _take_in(runs: Runs, rows: _Rows, seen: Observations, unknown: Bool, latent:
     of_maker = np.where(made >= 0, latent[made], np.nan)
     unseen = np.where(of_maker < 1, rows.unseen[rows.inputs] * of_maker, 0.0)
     read = np.fmax(np.minimum(seen.size[rows.inputs], WORST), np.nan_to_num(unseen))
-    read = np.fmax(read, rows.sparse[rows.inputs])
+    read = np.fmax(read, np.fmax(rows.sparse, rows.held)[rows.inputs])
     other = runs.discrete[rows.inputs] & (seen.differs[rows.inputs])
     read = np.where(other, 1.0, read)
     latent[rows.inputs] = np.where(unknown[rows.inputs], of_maker, read)
@@ -212,6 +227,7 @@ def _put_out(
         at_least(kind == REACH, np.fmax(relative[node], reach[node]))
         at_least(does.near_zero[node], np.fmax(relative[node], reach[node]) / seen.rms[out])
         at_least(forward & (kind == PRODUCTS), relative[node] * rows.cancelled[out])
+        at_least(forward & does.scales[node], relative[node] * rows.uneven[out])
         at_least(does.normalises[node] & (kind != REACH), around_mean[node])
         one = _FLIPPED / np.sqrt(seen.elements[out])
         likely = relative[node] * seen.elements[out] > A_FLIP
@@ -258,23 +274,43 @@ _PLACES = 8  # of the inputs of a product
 
 def _cancelling_back(runs: Runs, inputs: Int, outputs: Int, seen: Observations) -> Float:
     """The same of gradients: of what came in, and the other factor of the forward call."""
-    table, size = runs.npu.table, len(runs.npu.tree)
-    factor = np.full(size * _PLACES, -1)
-    given = inputs[(table.position[inputs] < _PLACES) & (seen.norm[inputs] > 0)]
-    factor[table.node[given] * _PLACES + table.position[given]] = given
-    result = np.ones(len(table))
-    out = outputs[table.position[outputs] < 2]
-    node = table.node[out]
-    twin = runs.npu.calls.twin[node]
-    gradient = factor[node * _PLACES]
-    other = factor[twin * _PLACES + 1 - table.position[out]]
-    told = np.flatnonzero((twin >= 0) & runs.backward[node] & (gradient >= 0) & (other >= 0))
-    out, one, two = out[told], gradient[told], other[told]
+    out, one, two = _factors(runs, inputs, outputs, seen)
+    back = runs.backward[runs.npu.table.node[out]]
+    out, one, two = out[back], one[back], two[back]
+    result = np.ones(len(runs.npu.table))
     with np.errstate(all="ignore"):
         inner = np.sqrt(np.sqrt(seen.elements[one] * seen.elements[two] / seen.elements[out]))
         ratio = seen.norm[one] * seen.norm[two] / inner / seen.norm[out]
     result[out] = np.clip(np.nan_to_num(ratio, nan=1.0), 1.0, _CLIP)
     return result
+
+
+def _uneven(runs: Runs, inputs: Int, outputs: Int, seen: Observations) -> Float:
+    """By row how many times shorter a product by elements is than one of unrelated factors.
+
+    Large elements of one factor then meet small ones of the other, whose errors weigh more.
+    """
+    out, one, two = _factors(runs, inputs, outputs, seen)
+    result = np.ones(len(runs.npu.table))
+    with np.errstate(all="ignore"):
+        ratio = seen.rms[one] * seen.rms[two] / seen.rms[out]
+    result[out] = np.clip(np.nan_to_num(ratio, nan=1.0), 1.0, _CLIP)
+    return result
+
+
+def _factors(runs: Runs, inputs: Int, outputs: Int, seen: Observations) -> tuple[Int, Int, Int]:
+    """Rows of products and of their gradients, and of the two factors of each."""
+    table, size = runs.npu.table, len(runs.npu.tree)
+    factor = np.full(size * _PLACES, -1)
+    given = inputs[(table.position[inputs] < _PLACES) & (seen.norm[inputs] > 0)]
+    factor[table.node[given] * _PLACES + table.position[given]] = given
+    out = outputs[table.position[outputs] < 2]
+    node = table.node[out]
+    twin, back = runs.npu.calls.twin[node], runs.backward[node]
+    second = np.where(back, twin * _PLACES + 1 - table.position[out], node * _PLACES + 1)
+    one, two = factor[node * _PLACES], factor[second]
+    told = np.flatnonzero((one >= 0) & (two >= 0) & (~back | (twin >= 0)))
+    return out[told], one[told], two[told]
 
 
 def _of_gradients(
@@ -306,6 +342,8 @@ def _of_gradients(
     result[back] = np.hypot(result, _KEPT * kept_well * error)[back]
     products = back & (does.kind[node] == PRODUCTS)
     result[products] *= rows.cancelled[out][products]
+    scaled = back & does.scales[node]
+    result[scaled] *= rows.uneven[out][scaled]
     # A gradient that is reduced cancels: its error stands in proportion to what went in.
     given = rows.inputs[~runs.discrete[rows.inputs]]
     length, most, error_in = np.zeros(size), np.zeros(size), np.zeros(size)

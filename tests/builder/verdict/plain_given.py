@@ -64,6 +64,8 @@ class PlainGiven(PlainClues):
         is_missing, is_extra = self._missing(there), self._extra(made)
         if is_missing and made < 0 and not is_back:
             base = 0.0
+        if made < 0 and there < 0 and not is_back and self.takes_no_part(row):
+            base = 0.0
         is_unknown = math.isnan(base)
         if is_unknown:
             base = self.level_before(row)
@@ -75,6 +77,8 @@ class PlainGiven(PlainClues):
             moved = [one for one in self.seen.moved[2:, row] if not math.isnan(one)]
             may_flip = base > 0 and (base * self.seen.elements[row] > 0.01 or self.size[row] < 0.3)
             may_flip = may_flip and max(moved, default=0.0) <= 10 * base
+            counterpart = int(self.runs.other[made]) if made >= 0 else -1
+            may_flip = may_flip and not (is_missing and counterpart >= 0 and counterpart != there)
             score = 30.0 if self.seen.differs[row] and not may_flip else 0.0
         elif self._is_weight(row) and made < 0:
             score = max(score, self._beyond_a_cast(row))
@@ -82,6 +86,22 @@ class PlainGiven(PlainClues):
         if self.ev.passed_over[node] and is_told_beside:
             score = 0.0
         yield row, score, expected, made
+
+    def takes_no_part(self, row: int) -> bool:
+        """Whether it needs no gradient, where most of the forty outputs before do."""
+        runs, table, node = self.runs, self.table, self.node[row]
+        before = [
+            one
+            for one in self.tensors
+            if table.section[one] == Section.OUTPUT
+            and runs.npu.calls.is_api[self.node[one]]
+            and not runs.discrete[one]
+            and not runs.backward[self.node[one]]
+            and self.node[one] < node
+        ][-40:]
+        trained = sum(table.requires_grad[one] == 1 for one in before)
+        kept = self.ev.does.normalises[node] or runs.backward[: node + 1].any()
+        return bool(table.requires_grad[row] == 0 and 2 * trained > len(before) and not kept)
 
     def _beyond_a_cast(self, row: int) -> float:
         """Twenty times the half units that the extremes of a weight moved by, of few."""

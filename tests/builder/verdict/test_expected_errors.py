@@ -100,9 +100,16 @@ class Plain:
                 self.latent[row] = 1.0
             else:
                 unseen = self.hidden(row) * made if made < 1 else 0.0
-                self.latent[row] = max(min(self.size[row], MOST), unseen, self.of_few(row))
+                read = max(min(self.size[row], MOST), self.of_few(row), self.held(row))
+                self.latent[row] = max(read, unseen)
             if self.seen.remains[row]:
                 self.latent[row] = 1.0
+
+    def held(self, row: int) -> float:
+        """What an even spread over a unit is off by, where one side alone has the digits."""
+        coarse, fine = float(self.runs.coarse[row]), float(self.runs.fine[row])
+        known = not math.isnan(self.seen.exact[row]) or self.runs.discrete[row]
+        return 0.0 if known or coarse == fine or not self.size[row] > 0 else coarse / math.sqrt(12)
 
     def of_few(self, row: int) -> float:
         """What mean and norm say of elements that half precision has a unit off."""
@@ -194,6 +201,8 @@ class Plain:
             found.append(over(max(relative, reach), rms))
         if is_forward and kind == PRODUCTS:
             found.append(relative * self.cancelled(node, row))
+        if is_forward and does.scales[node]:
+            found.append(relative * self.uneven(self.inputs(node), node, 1, row))
         if does.normalises[node] and kind != REACH:
             found += [error / math.sqrt(self.varies(one)) for one, error in each]
         jumps = does.breaks[node] and not runs.discrete[row] and relative > 0
@@ -227,6 +236,9 @@ class Plain:
             result = math.hypot(result, 3 * error * (4 if does.composite[node] else 1))
             if kind == PRODUCTS:
                 result *= self.cancelled(node, row) * self.cancelled_back(node, ahead, row)
+            place = int(runs.npu.table.position[row])
+            if does.scales[node] and place < 2:
+                result *= self.uneven(self.inputs(node), ahead, 1 - place, row)
         given = [one for one in self.inputs(node) if not runs.discrete[one]]
         length = largest([seen.norm[one] for one in given])
         most = max((seen.elements[one] for one in given), default=0.0)
@@ -287,6 +299,18 @@ class Plain:
         product = seen.norm[one] * seen.norm[two] / math.sqrt(inner)
         ratio = over(product, seen.norm[row])
         return 1.0 if math.isnan(ratio) else min(max(ratio, 1.0), 100.0)
+
+    def uneven(self, given: list[int], other: int, place: int, row: int) -> float:
+        """How much shorter a product by elements is than one of factors that are unrelated."""
+        seen, position = self.seen, self.runs.npu.table.position
+        one = [seen.rms[each] for each in given if not position[each] and seen.norm[each] > 0]
+        two = [
+            seen.rms[each]
+            for each in self.inputs(other)
+            if position[each] == place and seen.norm[each] > 0
+        ]
+        ratio = over(one[0] * two[0], seen.rms[row]) if one and two else 1.0
+        return 1.0 if math.isnan(ratio) else min(max(ratio, 1.0), 10.0)
 
     def cancelled_back(self, node: int, ahead: int, row: int) -> float:
         """The same of a gradient: of what comes back, and the other factor of the call ahead."""

@@ -215,7 +215,7 @@ class Felt:
             return clue
         if self.leaks.leaves(at, around) or self.is_left_in_a_weight(clue):
             return clue
-        if self.runs.is_mixed and clue.cause is Cause.WIRING:
+        if self.runs.is_mixed:
             return replace(clue, meets_again=True)
         return None
 
@@ -224,13 +224,13 @@ class Felt:
         at, table = self.at(clue), self.table
         if not self.runs.backward[at] or table.section[clue.row] != Section.OUTPUT:
             return False
-        for row in np.flatnonzero(table.node == self.calls.twin[at]).tolist():
-            made = int(self.runs.maker[row])
-            is_factor = table.section[row] == Section.INPUT and table.is_tensor[row]
-            if not is_factor or table.position[row] != table.position[clue.row]:
-                continue
-            return bool(made >= 0 and table.section[made] == Section.PARAMETERS)
-        return False
+        factors = [
+            row
+            for row in np.flatnonzero(table.node == self.calls.twin[at]).tolist()
+            if table.section[row] == Section.INPUT and table.is_tensor[row]
+        ]
+        made = [int(self.runs.maker[one]) for one in factors][int(table.position[clue.row]) :]
+        return bool(made and made[0] >= 0 and table.section[made[0]] == Section.PARAMETERS)
 
 
 @pytest.mark.parametrize(("seed", "mixed"), TRIED)

@@ -232,10 +232,16 @@ def near(evidence: Evidence, side: int, row: int, but: int) -> list[int]:
     if not np.isfinite(values).all():
         return []
     size = np.abs(values).max()
+
+    def away(other: int) -> float:
+        apart = zip(there.statistics[:, other].tolist(), values.tolist(), strict=True)
+        return float(max(abs(a - b) for a, b in apart))
+
     return [
         other
         for other in np.flatnonzero(there.is_tensor).tolist()
         if other != but
+        and (but < 0 or away(other) <= away(but) / 2)
         and there.section[other] == own.section[row]
         and there.position[other] == own.position[row]
         and there.shape_id[other] == own.shape_id[row]

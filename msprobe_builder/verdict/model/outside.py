@@ -1,0 +1,46 @@
+"""Tensors that no recorded call has made, and what is known of them all the same."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.flow_layout import Maker
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.verdict.model.conduct import Conduct
+from msprobe_builder.verdict.model.runs import Runs
+
+Bool = NDArray[np.bool_]
+
+_HELD = (Maker.PARAMETER, Maker.BUFFER)
+_BEFORE = 40  # outputs that tell whether a model is being trained
+
+
+def are_held(runs: Runs) -> Bool:
+    """Rows that both collectors recorded as weights or buffers as they were before the step.
+
+    What else no call has made may be a gradient that was added up, and is off by what those are.
+    """
+    both = np.ones(len(runs.npu.table), dtype=bool)
+    for table, row in ((runs.npu.table, np.arange(len(both))), (runs.bench.table, runs.other)):
+        if table.origins is None:
+            return np.zeros(len(both), dtype=bool)
+        both &= (row >= 0) & np.isin(table.origins.kind[row], _HELD)
+    return both & ~runs.backward[runs.npu.table.node]
+
+
+def take_no_part(runs: Runs, does: Conduct) -> Bool:
+    """Rows without a gradient among calls whose results have one.
+
+    Of those whose maker nobody knows no call of the model has made them: tables, data, constants.
+    But for averages that a normalisation keeps, and what may be a gradient.
+    """
+    table = runs.npu.table
+    floats = runs.rows(Section.OUTPUT) & ~runs.discrete & ~runs.backward[table.node]
+    put_out = np.flatnonzero(floats & runs.npu.calls.is_api[table.node])
+    is_kept = does.normalises | np.maximum.accumulate(runs.backward)
+    trained = np.append(0, np.cumsum(table.requires_grad[put_out] == 1))
+    place = np.searchsorted(table.node[put_out], table.node)
+    first = np.maximum(place - _BEFORE, 0)
+    most = 2 * (trained[place] - trained[first]) > place - first
+    return np.asarray(most & (table.requires_grad == 0) & ~is_kept[table.node])
