@@ -178,7 +178,8 @@ def concluded(
 ) -> Found:
     """What the records of calls tell: suspects of the last one are proven, then those before.
 
-    Where there is none, and the last record is of all tensors, each call is run again.
+    Where half precision may hide a fault, and the last record is of all tensors, each call is run
+    again.
     BuildError where a dump or a database is damaged, SpentError.
     """
     tried: dict[tuple[str, str], Proven] = {}
@@ -205,12 +206,12 @@ def concluded(
         (one for one in reversed(rounds) if _is_fault(one.verdict, one is rounds[0])),
         rounds[0] if rounds[-1].verdict.conclusion == "fault" else rounds[-1],
     )
+    if rounds[-1].is_whole and has_code(verdict.said, HIDDEN) and _are_rounding(tried.values()):
+        return _each_again(first, rounds[-1], remarks, say, budget)  # also where some were tried
     if verdict.conclusion != "fault" and tried and _are_rounding(tried.values()):
         calls = [f"{one.name}.{one.direction}" for one in tried.values()]
         right = fact("bisect.all_right", calls=calls)
         return Found("clean", (right,), first.step, database=database, remarks=remarks)
-    if not tried and rounds[-1].is_whole and has_code(verdict.said, HIDDEN):
-        return _each_again(first, rounds[-1], remarks, say, budget)
     first_one = next(iter(verdict.suspects), None)
     return Found(
         verdict.conclusion,

@@ -11,6 +11,7 @@ THE_REFERENCE = fact("the_reference")
 
 SIDE = (fact("side.npu"), fact("side.bench"))  # what they are called where nobody names them
 
+UNUSUAL = "unusual"  # what half precision explains worst, where nobody is suspect
 HIDDEN = "cannot_tell.hidden"  # nothing is off by more than rounding, which may hide a fault
 FOLLOWS = "follows_from_elsewhere"  # what a step and rank says without a suspect of its own
 

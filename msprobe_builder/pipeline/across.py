@@ -28,6 +28,7 @@ from msprobe_builder.verdict.ruling.next_dump import (
     next_dump,
     steps_before,
 )
+from msprobe_builder.verdict.ruling.unusual import is_unusual
 
 _WEIGHTS = Cause.WEIGHTS.name.lower()  # most differ: the fault lies before the step
 _OUTSIDE = Cause.UNRECORDED.name.lower()  # what is wrong is not in the module that shows it
@@ -80,7 +81,7 @@ def settle_verdict(connection: sqlite3.Connection, origins: Sequence[StoredBegin
 def _proposal(connection: sqlite3.Connection, all_ranks: AllRanks, ruling: Ruling) -> str | None:
     """JSON of what to record next."""
     known: Known = {}
-    if not ruling.standing:
+    if not ruling.standing or is_unusual(ruling.standing[0]):
         if ruling.conclusion != UNDECIDED:
             return None
         hidden = [one.step for one in all_ranks.places if has_code(one.said, HIDDEN)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import takewhile
 
 import numpy as np
@@ -13,7 +14,8 @@ from msprobe_builder.base.kinds import CLUES
 from msprobe_builder.dump.names import Direction, Kind, format_name
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
-from msprobe_builder.facts.fact import Fact, Facts, fact
+from msprobe_builder.facts.fact import Fact, Facts, fact, has_code
+from msprobe_builder.facts.words import HIDDEN
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.differences.arguments import differing_arguments
@@ -63,6 +65,8 @@ Bool = NDArray[np.bool_]
 
 _LEAST = 0.005  # the chance below which nobody looks at a place
 _MOST = 50  # suspects that are kept of one step and rank
+_EXPLAINED, _MOST_UNUSUAL = 2.5, 3  # of what rounding explains, what is worth a word
+_OF_CALLS = (Cause.OUTPUT, Cause.EXTERNAL, *ONE_SIDED)
 
 
 def judge_pair(result: PairResult, without: frozenset[str] = frozenset()) -> Judgement | None:
@@ -132,6 +136,13 @@ def _judged(result: PairResult, weighing: Weighing) -> Judgement:
         said += told_of_vanished(runs, vanished)
     if conclusion == CLEAN:
         said += told_of_alone(runs)
+    if has_code(said, HIDDEN):
+        unusual = _unusual(evidence, given, weighing)
+        chances = probabilities(unusual)
+        suspects = [
+            _suspect(evidence, result, one, chance, 0)
+            for one, chance in zip(unusual, chances, strict=True)
+        ]
     if scale is not None:
         said += (told_of_scale(scale.factor),)
     if products and conclusion == CLEAN:
@@ -232,6 +243,17 @@ def _with_limits(
     if conclusion == CLEAN and limits.hides:
         conclusion, said = UNDECIDED, (fact("cannot_tell.hidden", nodes=compared), *said[1:])
     return conclusion, said + limits.told + gradients
+
+
+def _unusual(evidence: Evidence, given: list[Clue], weighing: Weighing) -> list[Clue]:
+    """Where half precision explains all, what it explains worst: the likeliest, if there is one."""
+    found, _ = felt(evidence, given, weighing, _EXPLAINED)
+    found = [one for one in ranked(evidence, found, weighing) if one.cause in _OF_CALLS]
+    found.sort(key=lambda one: -one.score)
+    told = (fact("unusual", times=one.score) for one in found)
+    return [replace(one, told=(*one.told, each)) for one, each in zip(found, told, strict=True)][
+        :_MOST_UNUSUAL
+    ]
 
 
 def _certain_first(found: list[Clue]) -> list[Clue]:

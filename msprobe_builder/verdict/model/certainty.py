@@ -10,7 +10,7 @@ from bisect import bisect_right
 
 from msprobe_builder.base.codes import Strength
 from msprobe_builder.verdict.findings import CERTAIN, RIVALLED, Cause
-from msprobe_builder.verdict.model.clue import ONE_SIDED, Clue
+from msprobe_builder.verdict.model.clue import ONE_SIDED, THRESHOLD, Clue
 
 _STRONG = 0.8
 _STRUCTURE = {*ONE_SIDED, Cause.WIRING, Cause.ORDER, Cause.RANK, Cause.NUMBER}
@@ -22,6 +22,7 @@ _BY_GRADIENTS: _Bands = ((0.0, 0.75), (100.0, 0.85))
 _UNSEEN = 0.7  # of an argument that differs where nothing that comes out does
 _BY_NUMBERS: _Bands = ((0.0, 0.1), (10.0, 0.3), (30.0, CERTAIN), (1000.0, 0.88))
 _UNSHOWN = 0.3  # of a call on one side alone of which nothing shows
+_UNUSUAL = 0.1  # of what rounding explains, but explains worst
 _MEETS = 0.3  # of what agrees again in all that is computed of it
 _DRAWN = 0.6  # of random numbers that are drawn otherwise
 _ROUNDING = 2.0
@@ -45,6 +46,8 @@ def strength(probability: float) -> Strength:
 
 def _alone(clue: Clue) -> float:
     bands = _BY_NUMBERS
+    if clue.score < THRESHOLD:
+        return _UNUSUAL
     is_unseen = clue.row >= 0 and clue.error <= _ROUNDING * clue.expected and not clue.shows_behind
     if clue.cause is Cause.ARGUMENT and is_unseen:
         return _UNSEEN

@@ -17,6 +17,7 @@ from msprobe_builder.verdict.ruling.conclusion import (
     UNDECIDED,
     accuse,
 )
+from msprobe_builder.verdict.ruling.unusual import is_unusual, worst_first
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,11 @@ def judge_across(all_ranks: AllRanks) -> Ruling:
 
     What changes of suspects and places is changed in ``asking`` and marked there.
     """
+    unusual = [one for one in all_ranks.accused if is_unusual(one)]
+    if unusual:
+        certain = [one for one in all_ranks.accused if one not in unusual]
+        ruling = judge_across(replace(all_ranks, accused=certain))
+        return _with_unusual(ruling, unusual)
     accused, places = all_ranks.accused, all_ranks.places
     if len({place.rank for place in places}) > 1:
         _ask_other_ranks(all_ranks)
@@ -44,8 +50,19 @@ def judge_across(all_ranks: AllRanks) -> Ruling:
     for place in places:
         own = [one for one in accused if (one.step, one.rank) == (place.step, place.rank)]
         if any(one.changed for one in own):
-            _rule_anew(place, [one for one in standing if one in own])
+            _rule_anew(place, own, [one for one in standing if one in own])
     return Ruling(standing, *_conclude(standing, places))
+
+
+def _with_unusual(ruling: Ruling, unusual: list[Accused]) -> Ruling:
+    """The ruling with what half precision explains worst, where nothing else stands."""
+    if not ruling.standing and has_code(ruling.said, HIDDEN):
+        standing = worst_first(unusual)
+        first = fact("unusual.first", name=_called(standing[0]))
+        return replace(ruling, standing=standing, said=(*ruling.said, first))
+    for one in unusual:
+        one.explain(fact("unusual.beside"))
+    return ruling
 
 
 def apart(standing: list[Accused]) -> list[Accused]:
@@ -56,10 +73,12 @@ def apart(standing: list[Accused]) -> list[Accused]:
     return list(first.values())
 
 
-def _rule_anew(place: PlaceRuling, standing: list[Accused]) -> None:
+def _rule_anew(place: PlaceRuling, own: list[Accused], standing: list[Accused]) -> None:
     """The verdict on a step and rank whose suspects were heard; ``standing`` come best first."""
     if standing:
         place.conclusion, place.said = accuse_called(standing[0], None)
+    elif any(has_code(one.evidence, _OF_ROUNDING) for one in own):
+        place.conclusion, place.said = UNDECIDED, (fact(HIDDEN, nodes=place.compared),)
     elif place.conclusion != CLEAN:
         place.conclusion, place.said = CLEAN, (fact("follows_from_elsewhere"),)
     place.changed = True
@@ -232,7 +251,9 @@ def _look_at_earlier_steps(all_ranks: AllRanks) -> None:
         elif drawn:
             one.explain(fact("from_step.drawn", step=min(drawn)))
         elif one.cause == "weight":
-            one.weaken(fact("gradient_of_rounding"))
+            before_it = _places_before(one, all_ranks.places)
+            explained = any(_explains_weights(place, one) for place in before_it)
+            (one.explain if explained else one.weaken)(fact(_OF_ROUNDING))
         elif updates:
             culprit = min(updates, key=lambda other: (other.step, other.place))
             culprit.convict(fact("weights_of_step", step=one.step))
@@ -294,6 +315,7 @@ def _is_exact(one: Accused, places: list[PlaceRuling]) -> bool:
 
 _EXACT = 2.0**-20
 _BESIDE_CLEAN = ("vanished", "not_judged.alone")  # of which the first place that has it is told
+_OF_ROUNDING = "gradient_of_rounding"
 _PASSES = "rival.passes"
 _GIVEN = 2.0**-7  # nothing that rounding of half precision does to a norm
 _WEIGHTS = ("weight", "weights")

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from msprobe_builder.facts.fact import has_code
+from msprobe_builder.facts.words import UNUSUAL
 from tests.faults.judging import verdict_on
 
 
@@ -36,8 +38,10 @@ def test_a_factor_of_nearly_one_in_half_precision_is_no_fault(
     """Two calls put out nearly the same."""
     name = devices / "gated_bf16"
     verdict = verdict_on(name / "npu", name / "bench", tmp_path)
-    assert (verdict.conclusion, verdict.suspects) == ("undecided", ())
+    assert verdict.conclusion == "undecided"
     assert "Nothing is off by more than rounding explains" in verdict.sentence
+    assert {one.strength for one in verdict.suspects} <= {"weak"}
+    assert all(has_code(one.facts, UNUSUAL) for one in verdict.suspects)
 
 
 def test_powers_that_the_reference_alone_rounds_to_halves_accuse_nobody_for_certain(

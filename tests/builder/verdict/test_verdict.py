@@ -162,4 +162,7 @@ def test_other_names_and_another_precision_are_no_fault(
     sides = [dumps / name / "step0" / "rank" for name in (npu, "llama_statistics")]
     result = build(BuildConfig(sides[0], sides[1]), tmp_path, workers=1)
     answer = told(result.path, capsys)
-    assert (answer["conclusion"], answer["suspects"]) == (conclusion, [])
+    assert answer["conclusion"] == conclusion
+    # In half precision what it explains worst is told, as a guess.
+    assert all(one["probability"] <= 0.1 for one in answer["suspects"])
+    assert not (conclusion == "clean" and answer["suspects"])
