@@ -20,10 +20,11 @@ from msprobe_builder.align.align import _hold_the_same, _pair_modules
 from msprobe_builder.align.contradictions.parts import _equal, _first_rows, _has_fewer
 from msprobe_builder.align.evidence.flow import Flow
 from msprobe_builder.align.evidence.hands_on import hands_on
-from msprobe_builder.align.evidence.scores import Known
+from msprobe_builder.align.evidence.scores import Known, Trust
+from msprobe_builder.align.evidence.words import Words
 from msprobe_builder.align.groups.find import _common, _shared
 from msprobe_builder.align.pairing.anchors import Candidates
-from msprobe_builder.align.pairing.order_and_flow import _through
+from msprobe_builder.align.pairing.order_and_flow import _alike, _through
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.align.pairing.same import give_way_to_hosts
 from msprobe_builder.align.pairing.twins import _leaves_its_line
@@ -347,3 +348,25 @@ def test_first_rows_and_their_equality_are_those_of_the_records(random: Random) 
         )
         is_equal = _equal(tables[0].table, tables[1].table, np.array([row]), np.array([other]))
         assert is_equal.tolist() == [is_near and numel(one) == numel(two)], (one, two)
+
+
+@settings(max_examples=costly_examples(40))
+@given(RANDOMS)
+def test_calls_of_one_line_are_more_alike_and_those_of_lines_that_both_have_less(
+    random: Random,
+) -> None:
+    left, right = read([some_dump(random), some_dump(random)])
+    a, b = (np.array([*side.nodes.values()]) for side in (left, right))
+    sites = [np.array(random.choices([0, 1, 2], k=len(one.traits))) for one in (left, right)]
+
+    def alike(site: Int, other_site: Int) -> NDArray[np.float64]:
+        words = [Words(side.traits.outline.tree) for side in (left, right)]
+        known: dict[str, Any] = {"site": site, "other_site": other_site, "trust": Trust()}
+        known |= {"words": words[0], "other_words": words[1], "products": np.array([], np.int64)}
+        return _alike(paired(left, right, **known), a, b)
+
+    told = alike(*sites) - alike(*(np.zeros_like(one) for one in sites))
+    for i, one in enumerate(sites[0][a].tolist()):
+        for j, other in enumerate(sites[1][b].tolist()):
+            more = 0.0 if 0 in (one, other) else 1.0 if one == other else -4.0
+            assert abs(told[i, j] - more) < 1e-9

@@ -16,6 +16,8 @@ from msprobe_builder.align.contradictions.of_modules import _of_other_number
 from msprobe_builder.align.contradictions.passes import _passes
 from msprobe_builder.align.evidence.scores import Known
 from msprobe_builder.align.pairing.across import around
+from msprobe_builder.align.pairing.edges import Edges
+from msprobe_builder.align.pairing.surroundings import surroundings
 from msprobe_builder.align.pairing.weights import hosts_by_weights, twins_by_weights
 from msprobe_builder.align.pairing.wrappers import cores, transparent
 from tests.alignment.test_plain_decisions import operators_of, paired, some_pairs
@@ -258,3 +260,33 @@ def test_modules_are_known_by_weights_that_one_of_each_side_has(random: Random) 
         for kind, (number, other_number) in found.items():
             expected = is_told and key.startswith(kind)
             assert (number[i] >= 0 and number[i] == other_number[j]) == expected, (one, two)
+
+
+# -- what stands around a node -----------------------------------------------------------------
+
+
+@settings(max_examples=costly_examples(40))
+@given(RANDOMS)
+def test_a_module_comes_from_what_its_first_call_does_and_goes_where_its_last_one_does(
+    random: Random,
+) -> None:
+    [side] = read([some_hierarchy(random)])
+    leaves = [name for name in side.nodes if not children(side.dump, name)]
+    taken: dict[int, list[tuple[int, int]]] = {}
+    for _ in range(random.randint(0, 8)):
+        maker, taker = (side.nodes[random.choice(leaves)] for _ in range(2))
+        taken.setdefault(maker, []).append((taker, random.randint(0, 1)))
+    edges = cast("Edges", SimpleNamespace(taken=taken))
+    found = surroundings(edges, side.traits)
+    before, behind = found[: len(found) // 2], found[len(found) // 2 :]
+    for name, node in modules_of(side).items():
+        inside = [one for one in side.dump.inside(name) if one in leaves]
+        nodes = sorted(side.nodes[one] for one in inside)
+        assert nodes
+        assert (before[:, node] == before[:, nodes[0]]).all()
+        assert (behind[:, node] == behind[:, nodes[-1]]).all()
+    takers = {taker for several in taken.values() for taker, _ in several}
+    for name in leaves:
+        node = side.nodes[name]
+        assert (before[:, node] != 0).all() == (node in takers)
+        assert (behind[:, node] != 0).all() == (node in taken)
