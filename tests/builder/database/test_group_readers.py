@@ -83,7 +83,7 @@ def with_groups(random: Random) -> Iterator[Written]:
     groups: list[Group] = []
     with written(pairs) as connection:
         connection.execute("UPDATE graph SET step = ? + rank", (RANKS,))
-        numbers = random.sample(range(90), 60)
+        numbers = [*random.sample(range(1, 90), 60), 0]
         for pair in pairs:
             alone = [
                 [node for node in side if node not in pair.partners(place)]
