@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
-from itertools import product
-from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,7 +14,6 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from msprobe_builder.align.align import _hold_the_same, _pair_modules
-from msprobe_builder.align.contradictions.parts import _equal, _first_rows, _has_fewer
 from msprobe_builder.align.evidence.flow import Flow
 from msprobe_builder.align.evidence.hands_on import hands_on
 from msprobe_builder.align.evidence.scores import Known, Trust
@@ -29,13 +25,10 @@ from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.align.pairing.same import give_way_to_hosts
 from msprobe_builder.align.pairing.twins import _leaves_its_line
 from msprobe_builder.base.codes import Evidence
-from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import parse_name
-from msprobe_builder.dump.parameters import Section
 from msprobe_builder.operators.table import operator_of
-from msprobe_builder.pipeline.compare import read_rank
 from tests.alignment.test_traits import Dump, Side, numel, read, some_dump
-from tests.builder.small_dumps import Record, forward, tensor, write_dump
+from tests.builder.small_dumps import Record, forward, tensor
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS
 
@@ -301,53 +294,6 @@ def test_rows_that_both_have_are_shared_one_for_one_and_the_first_that_is_left(
             taken.add(free[0])
     assert _shared(common, rows, there) == expected
     assert len(there) == len({*there}), "nothing was taken out of what was given"
-
-
-@settings(max_examples=costly_examples(40))
-@given(RANDOMS)
-def test_a_part_takes_in_one_tensor_less(
-    random: Random,
-) -> None:
-    left, right = read([some_dump(random), some_dump(random)])
-    for (one, i), (two, j) in product(left.nodes.items(), right.nodes.items()):
-        section = "parameters" if one.startswith("Module") else "inputs"
-        other = "parameters" if two.startswith("Module") else "inputs"
-        mine, its = left.dump.tensors(one, section), right.dump.tensors(two, other)
-        if section == other:
-            fewer = _has_fewer(left.traits, np.array([i]), right.traits, np.array([j]))
-            assert fewer.tolist() == [0 < len(mine) == len(its) - 1]
-
-
-@settings(max_examples=costly_examples(40))
-@given(RANDOMS)
-def test_first_rows_and_their_equality_are_those_of_the_records(random: Random) -> None:
-    tables, dumps = [], [some_dump(random), some_dump(random)]
-    texts = Texts()
-    with tempfile.TemporaryDirectory() as folder:
-        for place, dump in enumerate(dumps):
-            path = write_dump(Path(folder) / str(place), dump.data, dump.construct)
-            tables.append(read_rank(path, texts)[0])
-    firsts: list[dict[int, Record]] = []
-    for side, dump in zip(tables, dumps, strict=True):
-        found = _first_rows(side.table, Section.OUTPUT, len(side.tree))
-        firsts.append({})
-        for node, name in enumerate(side.tree.names):
-            made = dump.tensors(name, "outputs") if name in dump.data else []
-            assert (found[node] >= 0) == bool(made)
-            if made:
-                firsts[-1][int(found[node])] = made[0]
-                assert side.table.node[found[node]] == node
-    for (row, one), (other, two) in product(firsts[0].items(), firsts[1].items()):
-        keys = ("Norm", "Max", "Min", "Mean")
-        both = [(one[key], two[key]) for key in keys]
-        is_known = None not in (one["Norm"], two["Norm"])
-        largest = max((abs(x) for pair in both[1:3] for x in pair if x is not None), default=0.0)
-        limits = [max(both[0], key=lambda x: x or 0.0) or 0.0, largest, largest, largest]
-        is_near = is_known and all(
-            abs(x - y) <= 1e-5 * limit for (x, y), limit in zip(both, limits, strict=True)
-        )
-        is_equal = _equal(tables[0].table, tables[1].table, np.array([row]), np.array([other]))
-        assert is_equal.tolist() == [is_near and numel(one) == numel(two)], (one, two)
 
 
 @settings(max_examples=costly_examples(40))
