@@ -168,11 +168,11 @@ def counted_right(scores: Tensor, labels: Tensor) -> None:
     (scores.detach().argmax(-1) == labels).float()
 
 
-def doubled(scores: Tensor, labels: Tensor) -> None:
+def doubled(scores: Tensor, _: Tensor) -> None:
     scores.detach() * 2
 
 
-def new_numbers(scores: Tensor, labels: Tensor) -> None:
+def new_numbers(_: Tensor, __: Tensor) -> None:
     torch.zeros(1)
 
 
