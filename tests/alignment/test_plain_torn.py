@@ -8,9 +8,11 @@ from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 
+import numpy as np
 from hypothesis import given, settings
 
 from msprobe_builder.align.contradictions.apart import take_back_apart
+from msprobe_builder.align.groups.find import _host
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.pipeline.compare import read_rank
@@ -98,3 +100,21 @@ def test_a_pair_is_taken_back_where_most_of_its_content_or_all_results_belong_to
             or puts_out_others(one, two)
         )
         assert (pairs.partner[left.nodes[one]] < 0) == is_apart, (one, two)
+
+
+@settings(max_examples=costly_examples(60))
+@given(RANDOMS)
+def test_the_host_of_a_region_is_the_nearest_module_around_that_has_a_partner(
+    random: Random,
+) -> None:
+    """The root where none has."""
+    [side] = read([some_hierarchy(random)])
+    outline = side.traits.outline
+    partner = np.array([random.choice([-1, -1, 0, 7]) for _ in range(len(side.traits))])
+    for name, node in side.nodes.items():
+        above = side.dump.construct[name]
+        while above is not None and partner[side.nodes[above]] < 0:
+            above = side.dump.construct[above]
+        expected = 0 if above is None else side.nodes[above]
+        assert _host(outline.tree.parent, outline.kind, partner, node) == expected
+    assert _host(outline.tree.parent, outline.kind, partner, 0) == 0
