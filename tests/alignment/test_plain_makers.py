@@ -13,6 +13,9 @@ from msprobe_builder.align.evidence.flow import Flow
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.order_and_flow import _Calls, _depth
 from msprobe_builder.dump.parameters import Section
+from tests.alignment.test_traits import Dump, read
+from tests.builder.merge.test_plain_backward import NET, record_of, some_step
+from tests.builder.small_dumps import tensor
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS
 
@@ -103,3 +106,18 @@ def test_depth_is_the_longest_way_as_a_share(random: Random) -> None:
 
     ways = [way(node) for node in range(size)]
     np.testing.assert_allclose(_depth(makers), np.array(ways) / max(ways))
+
+
+@settings(max_examples=costly_examples(60))
+@given(RANDOMS)
+def test_what_goes_forward_inside_of_a_backward_call_is_no_first_call(random: Random) -> None:
+    """Gradients of parameters have no direction, and go nowhere."""
+    construct = some_step(random)
+    data = {name: record_of(name) for name in construct}
+    data |= {f"{NET}.parameters_grad": {"weight": [tensor()]}} if random.random() < 0.5 else {}
+    [side] = read([Dump(data, construct | dict.fromkeys(data.keys() - construct.keys()))])
+    for name, node in side.nodes.items():
+        host = construct.get(name) or ""
+        is_first = ".forward" in name and ".backward" not in host
+        assert side.traits.forward[node] == is_first, (name, host)
+    assert not side.traits.forward[0]
