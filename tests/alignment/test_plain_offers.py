@@ -13,6 +13,7 @@ from msprobe_builder.align.evidence.scores import THRESHOLD
 from msprobe_builder.align.pairing.kept import _turns, with_content
 from msprobe_builder.align.pairing.offers import _by_content, _by_values
 from msprobe_builder.align.pairing.pairs import Pairs
+from msprobe_builder.align.pairing.wrappers import _of_one_shape
 from tests.alignment.test_plain_decisions import paired
 from tests.alignment.test_plain_hierarchies import modules_of, some_hierarchy, stem
 from tests.alignment.test_traits import Side, level_of, numel, read, some_dump
@@ -143,3 +144,34 @@ def test_content_is_all_that_lies_below(random: Random) -> None:
     found = with_content(tree, chosen)  # type: ignore[arg-type]
     below = {one for name in names for one in side.dump.inside(name)}
     assert {name for name, node in side.nodes.items() if found[node]} == below
+
+
+@settings(max_examples=costly_examples(60))
+@given(RANDOMS)
+def test_of_two_chains_those_belong_together_that_alone_have_their_shapes(random: Random) -> None:
+    left, right = read([some_dump(random), some_dump(random)])
+    chains = [
+        sorted(random.sample([*side.nodes], random.randint(0, len(side.nodes))))
+        for side in (left, right)
+    ]
+    shapes = [
+        [
+            tuple(
+                tuple(sorted(str(one["shape"]) for one in side.dump.tensors(name, section)))
+                for section in ("inputs", "outputs")
+            )
+            for name in chain
+        ]
+        for side, chain in zip((left, right), chains, strict=True)
+    ]
+    expected = [
+        (left.nodes[one], right.nodes[chains[1][shapes[1].index(shape)]])
+        for one, shape in zip(chains[0], shapes[0], strict=True)
+        if shapes[0].count(shape) == 1 and shapes[1].count(shape) == 1
+    ]
+    nodes = [
+        [side.nodes[name] for name in chain]
+        for side, chain in zip((left, right), chains, strict=True)
+    ]
+    found = _of_one_shape(left.traits, right.traits, *nodes)
+    assert [*zip(*found, strict=True)] == expected
