@@ -12,9 +12,11 @@ from hypothesis import given, settings
 
 from msprobe_builder.align.contradictions.parts import _equal, _first_rows, _has_fewer
 from msprobe_builder.align.contradictions.parts import _Side as Putting
+from msprobe_builder.align.evidence.exchanged import _first_outputs
 from msprobe_builder.align.pairing.weights import both_kinds
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.match.outline import outline_of
 from msprobe_builder.pipeline.compare import read_rank
 from tests.alignment.test_traits import numel, read, some_dump
 from tests.builder.small_dumps import Record, write_dump
@@ -118,3 +120,21 @@ def test_numbers_of_two_kinds_of_weights_are_never_the_same(random: Random) -> N
     for i, j in product(range(6), range(6)):
         assert (found[0][i] < 0) == (plain[0][i] is None)
         assert (found[0][i] == found[1][j]) == (plain[0][i] == plain[1][j])
+
+
+@settings(max_examples=costly_examples(40))
+@given(RANDOMS)
+def test_the_first_output_that_says_something_stands_for_a_call(random: Random) -> None:
+    """One of a size and norm; of several the first."""
+    dump, texts = some_dump(random), Texts()
+    with tempfile.TemporaryDirectory() as folder:
+        side = read_rank(write_dump(Path(folder), dump.data, dump.construct), texts)[0]
+    found = _first_outputs(side, outline_of(side.tree, side.table))
+    for node, name in enumerate(side.tree.names):
+        made = dump.tensors(name, "outputs") if name in dump.data else []
+        telling = [place for place, one in enumerate(made) if one["Norm"] and numel(one) > 1]
+        assert (found[node] >= 0) == bool(telling)
+        if telling:
+            row = int(found[node])
+            assert side.table.node[row] == node
+            assert side.table.position[row] == telling[0]
