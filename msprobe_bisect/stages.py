@@ -70,8 +70,9 @@ def search(runner: Runner, steps: int, say: Callable[[str], None]) -> Found:
     traced = Stage("trace", fact("bisect.trace"), {"step": list(range(steps))}, trace=True)
     sides = runner.record(traced)
     first = parting(sides["npu"], sides["bench"])
-    lone = fact("bisect.ranks_of_one_run", ranks=first.lone_ranks) if first.lone_ranks else None
-    remarks = tuple(one for one in (first.remark, lone) if one is not None)
+    ranks = first.unshared_ranks
+    of_one_run = fact("bisect.ranks_of_one_run", ranks=ranks) if ranks else None
+    remarks = tuple(one for one in (first.remark, of_one_run) if one is not None)
     if first.part is Part.NOTHING:
         same = fact("bisect.same", steps=first.compared)
         more = fact("bisect.of_one_run", steps=first.left_out) if first.left_out else None

@@ -53,7 +53,7 @@ class Parting:
     remark: Fact | None = None  # on random numbers
     compared: int = 0  # steps, where nothing differs
     left_out: int = 0  # steps that one run alone has
-    lone_ranks: int = 0  # the same of ranks
+    unshared_ranks: int = 0  # ranks that one run alone has
     is_of_gradients: bool = False  # as the optimizer is given them
 
 
@@ -78,7 +78,7 @@ def parting(npu: Path, bench: Path) -> Parting:
     )
     names = [{one.name for one in folder.glob("trace*.jsonl")} for folder in (npu, bench)]
     alone = len(names[0] ^ names[1])
-    return replace(first, lone_ranks=alone)
+    return replace(first, unshared_ranks=alone)
 
 
 def gradients_agree(sides: Mapping[str, Path], step: int) -> bool:

@@ -29,8 +29,8 @@ class Differing:
     """An argument on both sides, as it is written in code."""
 
     name: str
-    own: str
-    theirs: str
+    debug: str
+    reference: str
 
 
 @dataclass(frozen=True)

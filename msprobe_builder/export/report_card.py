@@ -93,7 +93,7 @@ def _what(card: Card, content: Content) -> str:
 
 
 def _large(one: Differing) -> str:
-    values = escaped(fact("card.values", own=one.own, theirs=one.theirs))
+    values = escaped(fact("card.values", own=one.debug, theirs=one.reference))
     name = escaped(fact("card.argument_name", name=one.name))
     return f'<p>{name} <span class="large">{values}</span></p>'
 
@@ -118,14 +118,14 @@ def _telling(row: ParameterRow) -> tuple[bool, float]:
 
 
 def _tensor(row: ParameterRow) -> list[Cell]:
-    own, other, comparison = row.npu, row.bench, row.comparison
-    assert own is not None
+    debug, reference, comparison = row.npu, row.bench, row.comparison
+    assert debug is not None
     assert comparison is not None
-    kinds = [(own.shape, other.shape), (own.dtype, other.dtype)] if other else []
-    both = [one if one == theirs else f"{one} → {theirs}" for one, theirs in kinds]
+    kinds = [(debug.shape, reference.shape), (debug.dtype, reference.dtype)] if reference else []
+    both = [one if one == there else f"{one} → {there}" for one, there in kinds]
     measured = (comparison.metrics[place] for place in _DIFFERENCE)
     difference = next((one for one in measured if one is not None), None)
     percent = Markup("") if difference is None else escaped(f"{100 * difference:.3g} %")
-    norms = [one.statistics[_NORM] for one in (own, other) if one is not None]
-    section = report_words.SECTIONS[own.section]
-    return [section, own.name, *both, *norms, Markup(f"<b>{percent}</b>")]
+    norms = [one.statistics[_NORM] for one in (debug, reference) if one is not None]
+    section = report_words.SECTIONS[debug.section]
+    return [section, debug.name, *both, *norms, Markup(f"<b>{percent}</b>")]

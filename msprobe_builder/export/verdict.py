@@ -66,7 +66,7 @@ def _card_lines(card: Card, code: str) -> list[str]:
 
 def argument_fact(one: Differing) -> Fact:
     """An argument of both sides, the debug side first."""
-    return fact("card.argument", name=one.name, own=one.own, theirs=one.theirs)
+    return fact("card.argument", name=one.name, own=one.debug, theirs=one.reference)
 
 
 def sure_facts(card: Card) -> list[Fact]:

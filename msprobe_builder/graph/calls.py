@@ -93,11 +93,11 @@ class Calls:
         Their arguments mean other things, and stand at other places.
         """
         numbers: dict[str, int] = {}
-        own, theirs = (
+        debug, reference = (
             np.array([numbers.setdefault(one.name, len(numbers)) for one in side.operators])
             for side in (self, other)
         )
-        differs = own[self.stem] != theirs[other.stem[partner]]
+        differs = debug[self.stem] != reference[other.stem[partner]]
         return np.asarray(differs & self.is_api & (partner >= 0))
 
     def of_stems(self, number: Callable[[str], int]) -> Int:

@@ -62,17 +62,17 @@ def compare_sketches(
     known = np.zeros(count, dtype=bool)
     limit = beyond_rounding(npu, bench, pairs, texts)
     layout, shapes, layouts = _layouts(npu, bench, pairs, texts)
-    mine, theirs = npu.sketched.row[pairs.npu], bench.sketched.row[pairs.bench]
-    told = np.flatnonzero((mine >= 0) & (theirs >= 0) & (layout >= 0))
+    debug_row, reference_row = npu.sketched.row[pairs.npu], bench.sketched.row[pairs.bench]
+    told = np.flatnonzero((debug_row >= 0) & (reference_row >= 0) & (layout >= 0))
     # Many records show one tensor, which has one row on each side.
-    keys = mine[told] * (theirs.max(initial=0) + 1) + theirs[told]
+    keys = debug_row[told] * (reference_row.max(initial=0) + 1) + reference_row[told]
     keys = keys * max(1, len(shapes)) + layout[told]
     _, once, again = np.unique(keys, return_index=True, return_inverse=True)
     once = told[once]
     for first in range(0, len(once), _BLOCK):
         at = once[first : first + _BLOCK]
-        ours = npu.sketched.sketches.rows(mine[at])
-        reference = bench.sketched.sketches.rows(theirs[at])
+        ours = npu.sketched.sketches.rows(debug_row[at])
+        reference = bench.sketched.sketches.rows(reference_row[at])
         norm, other = (
             _norms(table.statistics[_NORM, rows[at]], sketch)
             for table, rows, sketch in ((npu, pairs.npu, ours), (bench, pairs.bench, reference))

@@ -271,18 +271,18 @@ def _with_edge(
     """The same of a short shift, of which nobody knows what came in at the edge."""
     result = np.full(ours.shape, NOWHERE, dtype=np.int8)
     for by in (-3, 3, -2, 2, -1, 1):
-        own = slice(by, None) if by > 0 else slice(None, by)
-        theirs = slice(None, -by) if by > 0 else slice(-by, None)
-        is_there = (np.arange(SLICES)[own] < counts[:, None]) & (
-            np.arange(SLICES)[theirs] < counts[:, None]
+        here = slice(by, None) if by > 0 else slice(None, by)
+        there = slice(None, -by) if by > 0 else slice(-by, None)
+        is_there = (np.arange(SLICES)[here] < counts[:, None]) & (
+            np.arange(SLICES)[there] < counts[:, None]
         )
-        kept = differs[:, own] & is_there
+        kept = differs[:, here] & is_there
         near = np.fmax(least, _NEAR[kept.sum(1)] * size)[:, None]
-        gaps = np.abs(ours[:, own] - reference[:, theirs])
+        gaps = np.abs(ours[:, here] - reference[:, there])
         is_so = ((gaps <= near) | ~kept).all(1) & (kept.sum(1) >= _SURELY_SHIFTED)
-        source = np.where(is_there & (gaps <= near), np.arange(SLICES)[theirs], NOWHERE)
+        source = np.where(is_there & (gaps <= near), np.arange(SLICES)[there], NOWHERE)
         result[is_so] = NOWHERE
-        result[is_so, own] = source[is_so]
+        result[is_so, here] = source[is_so]
     return result
 
 

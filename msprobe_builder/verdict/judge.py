@@ -354,14 +354,15 @@ def told_of_vanished(runs: Runs, vanished: list[Clue]) -> Facts:
 
 def told_of_alone(runs: Runs) -> Facts:
     """Calls of one side alone: how many, and the first."""
-    own, theirs = (
+    debug, reference = (
         np.flatnonzero(part.calls.is_forward_call & part.calls.is_api & (partner < 0))
         for part, partner in ((runs.npu, runs.partner), (runs.bench, runs.bench_partner))
     )
-    if not (len(own) or len(theirs)):
+    if not (len(debug) or len(reference)):
         return ()
-    first = runs.npu.tree.names[own[0]] if len(own) else runs.bench.tree.names[theirs[0]]
-    return (fact("not_judged.alone", own=len(own), theirs=len(theirs), name=first),)
+    names = runs.npu.tree.names if len(debug) else runs.bench.tree.names
+    first = names[(debug if len(debug) else reference)[0]]
+    return (fact("not_judged.alone", own=len(debug), theirs=len(reference), name=first),)
 
 
 def not_compared(runs: Runs) -> Facts:

@@ -47,7 +47,7 @@ class Alike:
     ratio: float
     count: int
     cosine: float | None = None
-    is_turned: bool = False  # largest and smallest element are the other's with the sign turned
+    is_negated: bool = False  # largest and smallest element are the other's with the sign turned
     is_equal: bool | None = None
     ends: tuple[tuple[float, float], tuple[float, float]] | None = None
     is_bad: bool = False  # NaN or infinity on both sides, which is not told apart
@@ -197,7 +197,7 @@ def _alike(a: tuple[RankRecord, Gradient], b: tuple[RankRecord, Gradient], step:
         if is_equal:
             return Alike(1.0, 1.0, ratio, count, cosine, is_equal=True)
         ends = (x.high, y.high), (x.low, y.low)
-        return Alike(None, None, ratio, count, cosine, _is_turned(x, y), is_equal, ends)
+        return Alike(None, None, ratio, count, cosine, _is_negated(x, y), is_equal, ends)
     (positive_x, negative_x), (positive_y, negative_y) = signs_x, signs_y
     agree = positive_x == positive_y
     same = float(agree.mean()) if count else 0.0
@@ -215,7 +215,7 @@ def _ratio(x: float, y: float) -> float:
     return x / y if y else (1.0 if x == 0 else math.inf)
 
 
-def _is_turned(x: Gradient, y: Gradient) -> bool:
+def _is_negated(x: Gradient, y: Gradient) -> bool:
     """Whether the extremes of one are those of the other with the sign turned, and no others."""
     largest = max(map(abs, (x.high, x.low, y.high, y.low)))
     nearest = LARGEST_RATIO * largest
@@ -250,7 +250,7 @@ def first_break(rank: RankSimilarity) -> Break | None:
 def _why(now: Alike, before: Alike | None) -> Fact | None:
     if math.isnan(now.ratio) or math.isinf(now.ratio):
         return fact("gradients.not_finite")
-    if now.is_turned and not (before is not None and before.is_turned):
+    if now.is_negated and not (before is not None and before.is_negated):
         return fact("gradients.turned")
     if before is None:
         if now.same is not None and now.same < LOWEST_AT_FIRST:
@@ -290,5 +290,5 @@ def _fall(before: Alike, now: Alike) -> float:
 
 def _distance(one: Alike) -> float:
     apart = abs(math.log(one.ratio)) if 0 < one.ratio < math.inf else math.inf
-    signs = float(one.is_turned) if one.same is None else 1 - one.same
+    signs = float(one.is_negated) if one.same is None else 1 - one.same
     return max(apart, signs, one.apart)

@@ -40,7 +40,7 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 }
 _UNTOUCHED = (ast.JoinedStr, ast.Raise, ast.Assert, ast.Import, ast.ImportFrom)
 # What is the same both ways, also of what is no number.
-_SYMMETRIC = frozenset({"fmax", "fmin", "maximum", "minimum", "hypot"})
+_SYMMETRIC = frozenset({"fmax", "fmin", "maximum", "minimum", "hypot", "max", "min"})
 _JUMPS = (ast.Return, ast.Continue, ast.Break, ast.Raise)
 _CONDITIONS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
 MODULE = "<module>"
@@ -252,7 +252,8 @@ def _changed(node: ast.AST) -> Iterator[tuple[str, ast.AST | str]]:
     elif isinstance(node, ast.Constant):
         yield from _constant(node)
     elif isinstance(node, ast.Call) and len(node.args) > 1:
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        called = node.func
+        name = getattr(called, "attr", "") or getattr(called, "id", "")
         is_same = name in _SYMMETRIC or any(isinstance(one, ast.Starred) for one in node.args[:2])
         if not is_same:
             new_call = copy.deepcopy(node)

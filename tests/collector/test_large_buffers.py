@@ -28,7 +28,7 @@ def recorded(tmp_path: Path, size: int, task: str = "statistics") -> Dump:
         part.copy_(gradient.view(-1))
         buffer[:64].view(2, 32)
         buffer.split([size - 8, 8])[1].fill_(3.0)
-        buffer.mul_(0.0).add_(2.0)
+        buffer.mul_(0.0).nan_to_num_().add_(2.0)  # of whatever memory held
         buffer.view(2, -1)[0].sum()
 
     return record(tmp_path, step, model, task=task)

@@ -186,6 +186,29 @@ def test_an_overflow_in_backward_is_found(tmp_path: Path) -> None:
     assert dump.names() == ["Tensor.sqrt.0.backward"]
 
 
+@pytest.mark.parametrize("odd", [(), ("one",), ("two",), ("one", "two")])
+def test_of_gradients_of_parameters_those_that_overflow_are_kept(
+    tmp_path: Path, odd: tuple[str, ...]
+) -> None:
+    model = nn.ModuleDict({"one": nn.Linear(2, 1), "two": nn.Linear(2, 1)})
+    x = torch.full((1, 2), 1e30)
+
+    def step() -> None:
+        for name, layer in model.items():
+            (layer(x).sum() * (1e30 if name in odd else 1.0)).backward()
+
+    dump = record(
+        tmp_path,
+        step,
+        model,
+        task="overflow_check",
+        level="mix",
+        overflow_check={"overflow_nums": -1},
+    )
+    kept = {name.split(".")[1] for name in dump.names() if name.endswith("parameters_grad")}
+    assert kept == {*odd}
+
+
 def test_save_records_values_and_gradients(tmp_path: Path) -> None:
     write_config(tmp_path, task="tensor", level="debug")
     PrecisionDebugger(config_path=tmp_path / "config.json")

@@ -91,16 +91,29 @@ def test_every_node_has_the_worst_of_its_outputs(
     assert checked > 400
 
 
-def test_a_collection_has_the_worst_of_what_it_holds(demo_database: Path) -> None:
-    ask = client_of(demo_database.parent)
-    where = {"file": demo_database.name, "step": 0, "rank": 0}
+@pytest.mark.parametrize("draw", [7, 101, 7919])
+def test_a_collection_has_the_worst_of_what_it_holds(
+    demo_database: Path, tmp_path: Path, draw: int
+) -> None:
+    """Whatever stands before and behind it."""
+    path = tmp_path / "drawn.vis.db"
+    path.write_bytes(demo_database.read_bytes())
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE comparison SET max_diff = (npu_node * ? % 1009) / 1e9", (draw,))
+        connection.execute(  # what stands outside of it is far worse
+            "UPDATE comparison SET max_diff = 1.0 WHERE npu_node NOT IN (SELECT node.node_id FROM"
+            " node JOIN node AS above ON above.node_id = node.parent_id WHERE above.kind = 2)"
+        )
+    ask = client_of(tmp_path)
+    where = {"file": path.name, "step": 0, "rank": 0}
     found = pb.Measures.FromString(ask("measures", **where).data)
     skeleton = pb.Skeleton.FromString(ask("skeleton", side="npu", **where).data)
     collections = [index for index, kind in enumerate(skeleton.kind) if kind == pb.KIND_COLLECTION]
     assert collections
     for index in collections:
-        inside = found.scaled[index + 1 : index + skeleton.subtree_size[index]]
-        assert found.scaled[index] == max(inside)
+        inside = slice(index + 1, index + skeleton.subtree_size[index])
+        for column in (found.scaled, found.roundings):
+            assert column[index] == max(column[inside])
 
 
 def test_the_wrong_scale_of_the_demo_stays_and_near_zeros_go(demo_database: Path) -> None:

@@ -270,6 +270,16 @@ def test_an_expression_may_take_only_so_much_memory(
     assert "memory" in problem_of(response).message
 
 
+def test_a_search_whose_process_is_killed_needs_too_much(
+    ask_other: Ask, other: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a system does that runs out of memory."""
+    monkeypatch.setattr(expressions, "_SCRIPT", "import os; os.kill(os.getpid(), 9)")
+    response = ask_other("search", file=other.name, name="linear", regex=1)
+    assert (response.status_code, problem_of(response).code) == (400, "slow_expression")
+    assert "memory" in problem_of(response).message
+
+
 def test_expressions_wait_for_each_other(
     ask_other: Ask, other: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,7 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { describe, expect, test } from 'vitest';
 import { decodeColumns } from '../../src/data/columns';
 import { Graph } from '../../src/data/graph';
-import { ProblemError } from '../../src/data/problem';
+import { damaged, ProblemError } from '../../src/data/problem';
 import {
   CallRole,
   Direction,
@@ -171,6 +171,19 @@ describe('a damaged skeleton is refused', () => {
       // Whole fields at the end are optional; what remains must still be a graph.
       if (graph) expect(graph.name(1)).toBe('Module.a.Linear.forward.3');
     }
+  });
+
+  test.each([1, 2, 3, 5])('with an error column of %i bytes, which is said once', (length) => {
+    const field = SkeletonSchema.field.error.number;
+    const column = Uint8Array.of((field << 3) | 2, length, ...Array<number>(length).fill(0));
+    const bytes = join(encodePair(small, small)[0], column);
+    let said = '';
+    try {
+      Graph.decode(bytes);
+    } catch (error) {
+      said = String((error as Error).message);
+    }
+    expect(said).toBe(damaged('column error is cut off').message);
   });
 
   test('with a number of more than 32 bits', () => {

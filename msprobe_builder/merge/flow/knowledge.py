@@ -173,9 +173,9 @@ class Knowledge:
                 return True
             node = int(self.tree.parent[node])
         direction = self.tree.parsed[node].direction
-        if node > 0 and direction is Direction.NONE:  # between modules, such as a loss
+        if direction is Direction.NONE:  # between modules, such as a loss
             return call > self._first_backward.get(int(self.tree.micro_step[call]), call)
-        return node > 0 and direction is not Direction.FORWARD
+        return direction is not Direction.FORWARD
 
     @cached_property
     def _first_backward(self) -> dict[int, int]:

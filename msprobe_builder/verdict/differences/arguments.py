@@ -29,7 +29,7 @@ _DIMENSIONS = frozenset(
     "dim dims dim0 dim1 dim2 start_dim end_dim axis axes axis0 axis1 source destination".split()
 )
 _INDEX = "2"  # the place of what select and narrow begin with
-_FILLER = 1e4
+_LEAST_MASK = 1e4
 _SAME = 1e-6  # two spellings of one number
 _ROUNDED = 8 * 2.0**-20  # a number that was taken from a tensor is rounded as that is
 
@@ -344,6 +344,6 @@ def _equal(left: str, right: str, same: float = _SAME) -> bool:
         n, b = float(left), float(right)
     except ValueError:
         return False
-    if min(abs(n), abs(b)) >= _FILLER and (n > 0) == (b > 0):
+    if min(abs(n), abs(b)) >= _LEAST_MASK and (n > 0) == (b > 0):
         return True  # the lowest number of each side's type, to hide what it stands for
     return n == b or abs(n - b) <= same * max(abs(n), abs(b))

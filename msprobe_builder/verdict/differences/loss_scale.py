@@ -52,17 +52,17 @@ def without_loss_scale(result: PairResult) -> tuple[PairResult, LossScale | None
     power = _common_power(npu, bench, result.comparisons)
     if power == 0:
         return result, None
-    own, own_powers = _scalings(npu)
-    other, other_powers = _scalings(bench)
-    told = own_powers - other_powers if max(len(own), len(other)) else None
+    debug, debug_powers = _scalings(npu)
+    reference, reference_powers = _scalings(bench)
+    told = debug_powers - reference_powers if max(len(debug), len(reference)) else None
     if told is None and (abs(power) < _CERTAIN or not _is_untold(npu)):
         return result, None
     if told is not None and told != power:
         return result, None
-    scale = LossScale(own, other, 2.0**power)
+    scale = LossScale(debug, reference, 2.0**power)
     rows, there = _made_of_gradients(npu, bench, result.comparisons, power)
-    left = _scaled(result.npu, own, rows, max(1.0, 1.0 / scale.factor))
-    right = _scaled(result.bench, other, there, max(1.0, scale.factor))
+    left = _scaled(result.npu, debug, rows, max(1.0, 1.0 / scale.factor))
+    right = _scaled(result.bench, reference, there, max(1.0, scale.factor))
     groups = result.groups
     if groups is not None:
         groups = replace(groups, comparisons=_by_statistics(groups.comparisons, npu))
@@ -97,10 +97,10 @@ def _common_power(npu: Part, bench: Part, comparisons: Comparisons) -> int:
     """The power of two by which most gradients are larger than in the reference; 0 without."""
     pairs = comparisons.pairs
     chosen = _gradients(npu)[pairs.npu]
-    own = npu.table.statistics[_NORM, pairs.npu[chosen]]
-    other = bench.table.statistics[_NORM, pairs.bench[chosen]]
+    debug = npu.table.statistics[_NORM, pairs.npu[chosen]]
+    reference = bench.table.statistics[_NORM, pairs.bench[chosen]]
     with np.errstate(all="ignore"):
-        ratio = np.log2(own / other)
+        ratio = np.log2(debug / reference)
     ratio = ratio[np.isfinite(ratio)]
     if len(ratio) < _ENOUGH:
         return 0
@@ -179,17 +179,17 @@ def _made_of_gradients(
     Such a function is also given what was there before, and the next pass runs forward again: those
     numbers were not multiplied.
     """
-    own, other = _gradients(npu), _gradients(bench)
+    debug, reference = _gradients(npu), _gradients(bench)
     behind = npu.table.node > int(np.argmax(npu.calls.direction == Direction.BACKWARD))
     pairs = comparisons.pairs
-    chosen = (behind & npu.table.is_tensor & ~own)[pairs.npu]
+    chosen = (behind & npu.table.is_tensor & ~debug)[pairs.npu]
     rows, there = pairs.npu[chosen], pairs.bench[chosen]
     with np.errstate(all="ignore"):
         apart = np.log2(npu.table.statistics[_NORM, rows] / bench.table.statistics[_NORM, there])
         nearer = np.abs(apart - power) < _NEAR
-    own[rows[nearer]] = True
-    other[there[nearer]] = True
-    return own, other
+    debug[rows[nearer]] = True
+    reference[there[nearer]] = True
+    return debug, reference
 
 
 def _scaled(graph: Graph, scalings: Int, rows: Bool, factor: float) -> Graph:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
-_FILLER = 1e3
+_LEAST_MASK = 1e3
 _LOWEST = 9.9e3  # -65504 of float16, or -1e4, which is -9984 in bfloat16
 _MAX, _MIN, _MEAN, _NORM = range(4)
 
@@ -24,8 +24,8 @@ def mask_values(n: Float, b: Float, elements: Float) -> Bool:
     with np.errstate(all="ignore"):
         for mask_value, other in ((_MIN, _MAX), (_MAX, _MIN)):
             far, far_there = (
-                (np.abs(one[mask_value]) > _FILLER * np.abs(one[other]))
-                & (np.abs(one[mask_value]) >= _FILLER)
+                (np.abs(one[mask_value]) > _LEAST_MASK * np.abs(one[other]))
+                & (np.abs(one[mask_value]) >= _LEAST_MASK)
                 for one in (n, b)
             )
             alike = np.abs(n[mask_value] - b[mask_value]) <= np.abs(b[mask_value]) / 64

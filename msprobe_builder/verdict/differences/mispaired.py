@@ -69,9 +69,9 @@ def swapped_operands(
     return result
 
 
-def _alike(own: Float, other: Float) -> Bool:
+def _alike(debug: Float, reference: Float) -> Bool:
     """Whether statistics of shape (4, n) are those of one tensor."""
     with np.errstate(all="ignore"):
-        size = np.fmax(np.abs(other[:2]).max(axis=0), 1e-30)
-        change = np.abs(own - other)[[0, 1, 3]] / np.stack([size, size, other[3]])
+        size = np.fmax(np.abs(reference[:2]).max(axis=0), 1e-30)
+        change = np.abs(debug - reference)[[0, 1, 3]] / np.stack([size, size, reference[3]])
     return np.asarray(np.nan_to_num(change, nan=1.0).max(axis=0) < _ALIKE)

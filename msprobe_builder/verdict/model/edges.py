@@ -30,7 +30,7 @@ _UNKNOWN_MAKER = 0.5
 _MEAN, _NORM = 2, 3  # of what was read
 _FLIPPED_MOST = 10.0  # times the share of whole numbers that may have flipped
 _BEFORE, _NEAR = 40, 200  # outputs that tell what an unknown one is off by, and how far they lie
-_LONE_NEAR = 60
+_UNUSED_NEAR = 60
 _ALL_EQUAL, _FEW = 0.9, 8  # of the outputs before; fewer agree by chance
 _SEVERAL_WEIGHTS, _MOST_WEIGHTS = 8, 0.8  # that tell what a cast does, and their share
 _SOME_WEIGHTS, _CERTAINLY = 4, 30.0  # of which half score as much: the runs hold other weights
@@ -88,13 +88,13 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
         if weight[place] and made[place] < 0:
             yield replace(clue, cause=Cause.WEIGHTS if all_over else Cause.WEIGHT)
         elif missing[place] and (not extra[place] or idle[table.node[made[place]]]):
-            yield _of_lone(runs, clue, 1, int(runs.bench.table.node[bench_made[place]]))
+            yield _of_unmatched(runs, clue, 1, int(runs.bench.table.node[bench_made[place]]))
         elif extra[place]:
-            yield _of_lone(runs, clue, 0, int(table.node[made[place]]))
+            yield _of_unmatched(runs, clue, 0, int(table.node[made[place]]))
         elif rewired[place]:
             copied = _copied_by(runs, int(made[place]), int(bench_made[place]))
             wired = replace(clue, cause=Cause.WIRING)
-            yield wired if copied < 0 else _of_lone(runs, clue, 0, copied)
+            yield wired if copied < 0 else _of_unmatched(runs, clue, 0, copied)
         elif made[place] < 0 and not runs.backward[at]:  # gradients are sums, of what was made
             yield replace(clue, cause=Cause.EXTERNAL)
         else:
@@ -196,7 +196,7 @@ def _unmatched(part: Part, partner: Int) -> Bool:
     return np.asarray((part.calls.is_api | part.calls.is_module) & (partner < 0))
 
 
-def _of_lone(runs: Runs, clue: Clue, side: int, node: int) -> Clue:
+def _of_unmatched(runs: Runs, clue: Clue, side: int, node: int) -> Clue:
     """The clue as one of a call that one side alone makes: the forward one, where it has one."""
     part, partner = ((runs.npu, runs.partner), (runs.bench, runs.bench_partner))[side]
     twin = int(part.calls.twin[node])
@@ -224,11 +224,11 @@ def maker_guessed(runs: Runs, clue: Clue) -> Clue:
         part = (runs.npu, runs.bench)[side]
         here = clue.node if side == 0 else int(runs.partner[clue.node])
         near = _unused(runs, side)
-        near = near[(near < here) & (here - near < _LONE_NEAR)]
+        near = near[(near < here) & (here - near < _UNUSED_NEAR)]
         if here >= 0 and len(near):
             beside = near[part.tree.parent[near] == part.tree.parent[here]]
             node = int(beside[0]) if len(beside) else int(near[-1])
-            return _of_lone(runs, clue, side, node)
+            return _of_unmatched(runs, clue, side, node)
     return clue
 
 
@@ -250,7 +250,7 @@ def written_by(runs: Runs, clue: Clue) -> Clue:
     alike = (table.section == Section.INPUT) & (table.position == 0) & writes[table.node]
     alike &= (table.shape_id == table.shape_id[given]) & (table.node < here)
     nodes = table.node[alike]
-    return _of_lone(runs, clue, side, int(nodes[-1])) if len(nodes) else clue
+    return _of_unmatched(runs, clue, side, int(nodes[-1])) if len(nodes) else clue
 
 
 def _unused(runs: Runs, side: int) -> Int:
@@ -370,8 +370,8 @@ def _of_parameter_gradients(evidence: Evidence) -> Iterable[Clue]:
         one = Clue(float(score[place]), 0, int(table.node[row]), Cause.OUTPUT, row, error, expected)
         made, there = int(runs.maker[row]), int(runs.bench_maker[runs.other[row]])
         if there >= 0 and missing[runs.bench.table.node[there]]:
-            yield _of_lone(runs, one, 1, int(runs.bench.table.node[there]))
+            yield _of_unmatched(runs, one, 1, int(runs.bench.table.node[there]))
         elif made >= 0 and extra[table.node[made]]:
-            yield _of_lone(runs, one, 0, int(table.node[made]))
+            yield _of_unmatched(runs, one, 0, int(table.node[made]))
         else:
             yield replace(one, rival="unknown") if unknown[place] else one

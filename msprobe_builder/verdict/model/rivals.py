@@ -76,8 +76,9 @@ class Rivals:
         if partner < 0:
             return False
         here, there = self._times_back
-        theirs = self.runs.bench.tree.names[partner]
-        return here[_module_of(self.runs.npu.tree.names[node])] != there[_module_of(theirs)]
+        debug = self.runs.npu.tree.names[node]
+        reference = self.runs.bench.tree.names[partner]
+        return here[_module_of(debug)] != there[_module_of(reference)]
 
     @cached_property
     def _times_back(self) -> tuple[Counter[str], Counter[str]]:

@@ -41,8 +41,8 @@ def conclude(
         strength, name, evidence, source = known[0]
         return accuse(strength, None, name, source, evidence)
     if choice is not None:
-        is_turned = questions.any_sign(operator_of(parse_name(choice).stem))
-        code = "chose_otherwise.signs" if is_turned else "chose_otherwise.indices"
+        has_any_sign = questions.any_sign(operator_of(parse_name(choice).stem))
+        code = "chose_otherwise.signs" if has_any_sign else "chose_otherwise.indices"
         return UNDECIDED, (fact(code, name=choice),)
     if not compared:
         return UNDECIDED, (fact("cannot_tell.no_call"),)

@@ -83,7 +83,7 @@ def with_groups(random: Random) -> Iterator[Written]:
     groups: list[Group] = []
     with written(pairs) as connection:
         connection.execute("UPDATE graph SET step = ? + rank", (RANKS,))
-        numbers = random.sample(range(1, 90), 60)
+        numbers = [*random.sample(range(1, 90), 60), 0]
         for pair in pairs:
             alone = [
                 [node for node in side if node not in pair.partners(place)]
@@ -282,3 +282,12 @@ def test_what_is_missing_is_damage() -> None:
                 [(node, one.number) for node in one.sides[side]],
             )
         assert len(read_members(connection, one.step, one.rank)) > 0
+
+
+def test_a_number_that_no_group_has_is_damage() -> None:
+    with with_groups(Seeded(3)) as given_:
+        one = given_.standing[-1]
+        change = "UPDATE group_member SET call_group_id = ? WHERE call_group_id = ?"
+        given_.connection.execute(change, (-1, one.number))
+        with pytest.raises(DamagedError):
+            read_members(given_.connection, one.step, one.rank)

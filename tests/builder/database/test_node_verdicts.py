@@ -5,10 +5,14 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import pytest
+
 from msprobe_builder.base.codes import CallRole
 from msprobe_builder.database.open import opened
+from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.roles import MAX_LINKS, read_node_verdict
 from tests.conftest import BuildDatabase
+from tests.small_graphs import Seeded, random_pair, written
 
 
 def test_each_node_plays_the_part_of_its_row(pairs: Path, build_database: BuildDatabase) -> None:
@@ -40,6 +44,18 @@ def test_each_node_plays_the_part_of_its_row(pairs: Path, build_database: BuildD
                     "SELECT name FROM node_name WHERE node_id = ?", (first + link.index,)
                 )
                 assert link.name == name
+
+
+@pytest.mark.parametrize("role", [-1, len(CallRole), 99])
+def test_a_part_that_there_is_not_is_damage(role: int) -> None:
+    drawn = (random_pair(Seeded(seed), 0) for seed in range(99))
+    with written([next(pair for pair in drawn if pair.roles)]) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        [[node]] = connection.execute("SELECT min(node_id) FROM role")
+        assert read_node_verdict(connection, 0, node) is not None
+        connection.execute("UPDATE role SET role = ? WHERE node_id = ?", (role, node))
+        with pytest.raises(DamagedError):
+            read_node_verdict(connection, 0, node)
 
 
 def _name(connection: sqlite3.Connection, suspect: int) -> str:

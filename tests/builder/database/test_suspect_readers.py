@@ -77,10 +77,10 @@ def add(
     is_torch, folder, step = run
     is_torch &= not node.name.startswith(("Mint", "Primitive.", "Jit."))
     place = random.choice((None, node.node, 9000 - node.node))  # in the file, in any order
-    strength, cause = random.choice((1, 2)), random.choice(CAUSES)
+    strength, cause = random.choice((1, 2)), random.choice((*CAUSES, "number", "wiring"))
     error, expected = random.choice((None, 0.5)), random.choice((None, 0.25))
     source, said = random.choice((None, "train.py:7")), random.choice(SAID)
-    told = random.choice((None, None, "5,1", "4"))
+    told = random.choice((None, None, None, "5,1", "4"))
     ranks: tuple[int, ...] = {"5,1": (1, 5), "4": (4,)}.get(told or "", ())
     followers = random.randrange(5)
     connection.execute(

@@ -104,6 +104,31 @@ def test_parts_make_the_whole(whole: np.ndarray, cut: int, axis: int) -> None:
     assert texts.values[found.table.shape_id[0]] == str(list(whole.shape))
 
 
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(Section), st.sampled_from([SHARD, REPLICA, LOCAL, UNKNOWN])),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_what_ranks_hold_of_weights_is_kept(rows: list[tuple[Section, State]]) -> None:
+    """And of nothing else: of a shard that is off it tells whose it is."""
+    texts, sections = Texts(), np.array([int(section) for section, _ in rows])
+    parts = []
+    for rank, length in enumerate((2, 5)):
+        numbers = [[9.0 + row, -9.0 - rank, row / 8, 20.0 + rank] for row in range(len(rows))]
+        parts.append(replace(table(texts, numbers, [length, 3]), section=sections))
+    kept = combine(parts, [state for _, state in rows], texts, [4, 7]).provenance.shares
+    weights = (Section.PARAMETERS, Section.PARAMETERS_GRAD)
+    assert set(kept) == {
+        row for row, (section, state) in enumerate(rows) if state is SHARD and section in weights
+    }
+    for row, one in kept.items():
+        assert one.ranks == (4, 7)
+        assert one.elements.tolist() == [6, 15]
+        assert one.statistics.tolist() == [part.statistics[:, row].tolist() for part in parts]
+
+
 def test_huge_norms_do_not_overflow() -> None:
     found, _ = merge(SHARD, [1, 0, 0, 3e300], [1, 0, 0, 4e300])
     assert found.table.statistics[3, 0] == pytest.approx(5e300)

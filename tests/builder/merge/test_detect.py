@@ -73,6 +73,7 @@ def test_the_layout_of_a_real_dump_is_found(name: str, dumps: Path) -> None:
     found = found_in(dumps / name / "step0")
     assert sizes(found.layout) == SPLITS[name]
     assert found.is_sure != name.endswith("_L0") or found.layout.dp == 1
+    assert ("what is left" in tell(found.said)) == (found.layout.dp > 1)
     for key, size in SPLITS[name].items():
         assert f"{key} {size} (" in tell(found.said)
 

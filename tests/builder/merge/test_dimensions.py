@@ -20,8 +20,9 @@ from msprobe_builder.merge.flow.dimensions import (
     shrunk,
     split_like,
     summed_cut,
+    takes_batch_first,
 )
-from msprobe_builder.operators.table import named
+from msprobe_builder.operators.table import named, row_of
 
 FORWARD = Direction.FORWARD
 
@@ -184,3 +185,18 @@ def test_a_cut_does_not_survive_in_a_shape_of_other_tensors() -> None:
     assert reshaped(Cut(0), [8, 2, 4, 4], [2, 4, 8, 16]) is None
     assert reshaped(Cut(2), [8, 2, 12], [8, 2, 4]) == Cut(2)  # split along the cut
     assert reshaped(Cut(0), [8, 2, 12], [8, 2, 4]) == Cut(0)
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "is_first"),
+    [
+        *[(name, [], True) for name in ("bmm", "baddbmm")],
+        *[("transpose", numbers, numbers == [0, 1]) for numbers in ([0, 1], [1, 0], [1, 2], [])],
+        *[(name, [0, 1], False) for name in ("matmul", "relu", "reshape")],
+    ],
+)
+@pytest.mark.parametrize("shape", [[6], [6, 4], [6, 4, 4], [2, 3, 4, 4]])
+def test_batches_of_heads_come_first_in_three_dimensions(
+    name: str, numbers: list[int], shape: list[int], *, is_first: bool
+) -> None:
+    assert takes_batch_first(row_of(name), shape, numbers) == (is_first and len(shape) == 3)

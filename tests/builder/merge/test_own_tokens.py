@@ -164,6 +164,34 @@ def test_gradients_agree_however_the_loss_is_spelt(
     assert bool(divided(database)) == (loss in OWN)
 
 
+def counted_right(scores: Tensor, labels: Tensor) -> None:
+    (scores.detach().argmax(-1) == labels).float()
+
+
+def doubled(scores: Tensor, _: Tensor) -> None:
+    scores.detach() * 2
+
+
+def new_numbers(_: Tensor, __: Tensor) -> None:
+    torch.zeros(1)
+
+
+@pytest.mark.parametrize("behind", [counted_right, doubled, new_numbers], ids=lambda o: o.__name__)
+@pytest.mark.parametrize("loss", [mean, sum_by_own_count], ids=lambda one: one.__name__)
+def test_what_is_computed_of_each_token_behind_the_mean_changes_nothing(
+    tmp_path: Path, loss: Loss, behind: Callable[[Tensor, Tensor], None]
+) -> None:
+    def and_more(scores: Tensor, labels: Tensor) -> Tensor:
+        result = loss(scores, labels)
+        behind(scores, labels)
+        return result
+
+    database = compared(tmp_path, and_more)
+    found = gradients(database)
+    assert all(error is not None and error < 1e-5 for error in found.values()), found
+    assert divided(database)
+
+
 def test_a_loss_that_is_twice_as_large_on_the_ranks_stays_twice_as_large(tmp_path: Path) -> None:
     """The mean is handed something else than the reference's: then nothing is divided."""
     found = gradients(compared(tmp_path, mean, weight=2.0))

@@ -110,3 +110,14 @@ def test_most_gradients_tell(odd: int) -> None:
     found = scale_of(trained(8.0, scaled_by=8.0, odd=odd), trained(1.0, scaled_by=1.0))
     assert found is not None
     assert found.factor == 8.0
+
+
+@pytest.mark.parametrize(
+    ("times", "is_scale"),
+    [(1.0, True), (1.0003, True), (0.9997, True), (1.003, False), (0.99, False)],
+)
+def test_a_scale_is_a_power_of_two_but_for_what_half_precision_rounds(
+    times: float, *, is_scale: bool
+) -> None:
+    found = scale_of(trained(8.0, scaled_by=8.0 * times), trained(1.0, scaled_by=1.0))
+    assert (found is not None) == is_scale
