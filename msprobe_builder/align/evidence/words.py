@@ -22,6 +22,8 @@ _SEVERAL = 2  # modules that show by how much numbers differ
 _REVERSED = 3  # least modules of a list whose order of calls shows that it is counted from its end
 _FITTING = 0.75  # least share of the modules of one size whose numbers differ by that much
 
+_ROLES, _ROLE = frozenset({"query", "key", "value"}), 1.5  # of which a module has one alone
+
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SHORT = {
     **dict.fromkeys(("attn", "attention", "attentions", "mixer"), "attention"),
@@ -234,4 +236,7 @@ def _agreement(debug: Label, reference: Label, shift: int | None, *, counts: boo
     ):
         if words and other_words:
             result += weight * len(words & other_words) / len(words | other_words)
+    roles, other_roles = debug.attribute & _ROLES, reference.attribute & _ROLES
+    if len(roles) == len(other_roles) == 1:
+        result += _ROLE if roles == other_roles else -_ROLE
     return result
