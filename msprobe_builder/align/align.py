@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,7 +47,6 @@ from msprobe_builder.align.pairing.results import (
     pair_by_ends,
     take_back_other_results,
     take_back_other_values,
-    with_first_results,
 )
 from msprobe_builder.align.pairing.same import give_way_to_hosts, pair_same
 from msprobe_builder.align.pairing.surroundings import surroundings
@@ -170,7 +171,7 @@ def align_by_evidence(
     pair_wrappers(pairs, core, other_core)
     take_back(pairs)
     take_back_apart(pairs, npu.table, bench.table)
-    results = with_first_results(left, npu.table), with_first_results(right, bench.table)
+    results = replace(left, outputs=left.results), replace(right, outputs=right.results)
     take_back_other_results(pairs, *results, operators)
     take_back_other_values(pairs, operators)
     give_way_to_hosts(pairs, *results)
