@@ -12,7 +12,7 @@ from msprobe_builder.align.contradictions.of_modules import take_back
 from msprobe_builder.align.contradictions.parts import take_back_parts
 from msprobe_builder.align.evidence.adapters import with_adapters
 from msprobe_builder.align.evidence.drawn_sizes import without_drawn_sizes
-from msprobe_builder.align.evidence.flow import flow_of, is_leaf
+from msprobe_builder.align.evidence.flow import flow_of, guessed, is_leaf
 from msprobe_builder.align.evidence.hands_on import hands_on
 from msprobe_builder.align.evidence.holding import holds
 from msprobe_builder.align.evidence.operators import forms, layouts, moves, numbers_of
@@ -143,17 +143,20 @@ def align_by_evidence(
     pairs.partner[0], pairs.back[0] = 0, 0
     core, other_core = cores(left, operators), cores(right, operators)
     _pair_by_leaves(pairs, core, other_core, twins)
-    if not known.trust.equal and has_values(left) and has_values(right):
+    if not known.trust.equal:
         flows = flow_of(left, npu.table), flow_of(right, bench.table)
         left, right = without_drawn_sizes((left, right), flows, texts, operators)
         pairs.npu, pairs.bench = left, right
-        pair_by_order_and_flow(pairs, *flows, Kinds.of(operators).commuting)
-    for node in np.flatnonzero((pairs.partner >= 0) & (outline.kind == Kind.MODULE)).tolist():
-        note(pairs, node, int(pairs.partner[node]))
-    if not known.trust.equal and has_values(left) and has_values(right):
+        flows = guessed(left, flows[0], products), guessed(right, flows[1], products)
         commuting = Kinds.of(operators).commuting
+        pair_by_order_and_flow(pairs, *flows, commuting)
         known.around = surroundings(Edges.of(flows[0], left, commuting), left)
         known.other_around = surroundings(Edges.of(flows[1], right, commuting), right)
+        if flows[0].is_guessed or flows[1].is_guessed:  # of these nothing else tells
+            known.around[:, np.isin(left.operator, known.moving)] = 0
+            known.around[:, left.operator < 0] *= left.below[0].any()
+    for node in np.flatnonzero((pairs.partner >= 0) & (outline.kind == Kind.MODULE)).tolist():
+        note(pairs, node, int(pairs.partner[node]))
     if not known.trust.equal and not left.below[0].any():
         known.same_code = same_code(pairs, core, other_core)
     if not known.trust.equal and not (left.below[0].any() and has_values(left)):

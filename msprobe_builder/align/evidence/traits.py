@@ -55,7 +55,8 @@ class Traits:
     ``operator`` is what a call does (an id shared by both sides), -1 for modules. ``forward``
     marks the calls that were made going forward for the first time: calls, not recomputations.
     ``results`` are the first tensors that nodes put out: what else a module returns, such as the
-    weights of an attention, another author does not. ``arguments`` is equal where all inputs that are no tensors are.
+    weights of an attention, another author does not. ``arguments`` is equal where all inputs that
+    are no tensors are.
     ``below`` is the histogram of operators in the subtree with shape (nodes, bins),
     ``parameters_below`` the sum of squares and the number of elements of all parameters there,
     ``content`` is equal where the number of elements and the operators are.
