@@ -147,12 +147,14 @@ def align_by_evidence(
         flows = flow_of(left, npu.table), flow_of(right, bench.table)
         left, right = without_drawn_sizes((left, right), flows, texts, operators)
         pairs.npu, pairs.bench = left, right
-        flows = guessed(left, flows[0], products), guessed(right, flows[1], products)
+        known_flow = [bool((flow.producer >= 0).any()) for flow in flows]
+        if not all(known_flow) and not (has_values(left) and has_values(right)):
+            flows = guessed(left, flows[0], products), guessed(right, flows[1], products)
         commuting = Kinds.of(operators).commuting
         pair_by_order_and_flow(pairs, *flows, commuting)
         known.around = surroundings(Edges.of(flows[0], left, commuting), left)
         known.other_around = surroundings(Edges.of(flows[1], right, commuting), right)
-        if flows[0].is_guessed or flows[1].is_guessed:  # of these nothing else tells
+        if flows[0].is_guessed:  # of these nothing else tells
             known.around[:, np.isin(left.operator, known.moving)] = 0
             known.around[:, left.operator < 0] *= left.below[0].any()
     for node in np.flatnonzero((pairs.partner >= 0) & (outline.kind == Kind.MODULE)).tolist():

@@ -105,12 +105,7 @@ def _recorded(table: ParameterTable, leaf: Bool, producer: Int) -> None:
 
 
 def guessed(side: Traits, flow: Flow, products: Int) -> Flow:
-    """The flow as shapes alone let guess, where nothing else is known of it.
-
-    ``products`` are the operators that sum up products.
-    """
-    if (flow.producer >= 0).any():
-        return flow
+    """The flow as shapes alone let guess; ``products`` are the operators that sum up products."""
     producer = _by_shapes(side, flow.table, flow.is_leaf, products)
     return replace(flow, producer=producer, source=producer, is_guessed=True)
 

@@ -70,7 +70,7 @@ def pair_by_order_and_flow(
     for i, j, probability in found:
         weight = THRESHOLD + float(np.log(probability / (1 - probability)))
         pairs.add(i, j, Evidence.INSIDE, max(weight, THRESHOLD))
-    if not flow.is_guessed and not other.is_guessed:
+    if not flow.is_guessed:
         pair_moving(pairs, flow, other)
 
 
@@ -103,7 +103,7 @@ def _guessed(
                 more[np.ix_(i, j)] = likely_pairs(score[np.ix_(i, j)])
             found = more
         rows, columns = np.nonzero(found >= _LEAST)
-        if flow.is_guessed or other.is_guessed:
+        if flow.is_guessed:
             nodes = (a, makers[0]), (b, makers[1])
             waits = [_waits(one.side, *them) for one, them in zip(calls, nodes, strict=True)]
             told = ~_exchangeable(local, rows, columns, (waits[0], waits[1]))
