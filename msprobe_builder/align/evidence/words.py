@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.classes import kind_of_class
+from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.dump.names import Kind, parse_gradients
 from msprobe_builder.graph.tree import Tree
 
@@ -22,7 +23,8 @@ _SEVERAL = 2  # modules that show by how much numbers differ
 _REVERSED = 3  # least modules of a list whose order of calls shows that it is counted from its end
 _FITTING = 0.75  # least share of the modules of one size whose numbers differ by that much
 
-_ROLES, _ROLE = frozenset({"query", "key", "value"}), 1.5  # of which a module has one alone
+# Of these a module has one alone.
+_ROLES, _ROLE = frozenset({"query", "key", "value", "gate", "up", "down"}), 1.5
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SHORT = {
@@ -63,6 +65,11 @@ class Label:
 
 
 _NOTHING = Label(frozenset(), frozenset(), -1)
+
+
+def named(side: Traits, nodes: Int) -> Int:
+    """The modules whose names tell of some nodes: modules themselves, and those that make calls."""
+    return np.where(side.operator[nodes] < 0, nodes, side.outline.host[nodes])
 
 
 class Words:
