@@ -1,7 +1,8 @@
 """Who a node without a partner may belong to, where no alignment has left a choice.
 
 What puts out the same tensor; the guess of order and flow; of modules, what holds the partners of
-what they hold; of backward calls, those of the candidates of their forward calls.
+what they hold; what stands between the same partners; of backward calls, those of the candidates
+of their forward calls.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.align.evidence.flow import is_leaf
 from msprobe_builder.align.evidence.scores import THRESHOLD, levels
 from msprobe_builder.align.evidence.traits import Traits
+from msprobe_builder.align.pairing.anchors import by_micro_step
 from msprobe_builder.align.pairing.links import forward_of
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.dump.names import Kind
@@ -22,6 +25,7 @@ Int = NDArray[np.int64]
 
 _LARGEST = 4_000_000  # nodes of both sides that are compared
 _MOST = 5  # candidates of a node
+_NEAR = 64  # nodes between two partners among which one is looked for
 _OFFERED = 1.0  # weight beyond the threshold
 
 
@@ -30,6 +34,7 @@ def offer_candidates(pairs: Pairs) -> None:
     _by_content(pairs)
     _by_guess(pairs)
     _by_values(pairs)
+    _by_place(pairs)
     for choices in (one for side in pairs.open for one in side.values()):
         choices.sort(key=lambda one: (-one[1], one[0]))
         del choices[_MOST:]
@@ -75,6 +80,37 @@ def _by_values(pairs: Pairs) -> None:
         weight += 0.5 * float(npu.outputs.shapes[i] == bench.outputs.shapes[j])
         weight += 0.5 * float(levels(npu.inputs, bench.inputs, one, other)[0] == 2)
         _offer(pairs, i, j, weight)
+
+
+def _by_place(pairs: Pairs) -> None:
+    """Free nodes that hold nothing between the same partners, those of one operator first."""
+    npu, bench = pairs.npu, pairs.bench
+    leaves = [by_micro_step(side, np.flatnonzero(is_leaf(side))) for side in (npu, bench)]
+    for a, b in zip(*leaves, strict=False):
+        place = np.full(len(bench), -1, dtype=np.int64)
+        place[b] = np.arange(len(b))
+        at = np.where(pairs.partner[a] >= 0, place[pairs.partner[a]], -1)
+        free, known = np.flatnonzero(pairs.partner[a] < 0), np.flatnonzero(at >= 0)
+        bounds = np.r_[-1, -1, at[known], len(b), len(b)]
+        for one, behind in zip(a[free].tolist(), np.searchsorted(known, free), strict=True):
+            for far in (0, 1):  # where nothing stands there, one partner further
+                first, last = bounds[behind + 1 - far], bounds[behind + 2 + far]
+                others = b[first + 1 : last] if last - first <= _NEAR else b[:0]
+                others = others[(pairs.back[others] < 0) & _alike_kind(npu, bench, one, others)]
+                same = npu.operator[one] == bench.operator[others]
+                shapes = npu.outputs.shapes[one] == bench.outputs.shapes[others]
+                for other, weight in zip(others.tolist(), (same * 1.0 + shapes), strict=True):
+                    _offer(pairs, one, other, _OFFERED * (float(weight) - 1.0))
+                if same.any():
+                    break
+
+
+def _alike_kind(npu: Traits, bench: Traits, one: int, others: Int) -> NDArray[np.bool_]:
+    """Which nodes are of the operator of another, or put out as much by another one."""
+    as_much = npu.outputs.numel[one] == bench.outputs.numel[others]
+    is_call = npu.operator[one] >= 0
+    other_calls = (bench.operator[others] >= 0) == is_call
+    return np.asarray(other_calls & (as_much | (bench.operator[others] == npu.operator[one])))
 
 
 def _by_content(pairs: Pairs) -> None:
