@@ -24,7 +24,7 @@ _REVERSED = 3  # least modules of a list whose order of calls shows that it is c
 _FITTING = 0.75  # least share of the modules of one size whose numbers differ by that much
 
 # Of these a module has one alone.
-_ROLES, _ROLE = frozenset({"query", "key", "value", "gate", "up", "down"}), 1.5
+_ROLES, _ROLE = ("query", "key", "value", "gate", "up", "down"), 1.5
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SHORT = {
@@ -63,6 +63,12 @@ class Label:
     is_reversed: bool = False
     kind: int = -1
 
+    @property
+    def role(self) -> int:
+        """Which of the parts of an attention or a gated network, -1 for none or several."""
+        roles = self.attribute & set(_ROLES)
+        return _ROLES.index(min(roles)) if len(roles) == 1 else -1
+
 
 _NOTHING = Label(frozenset(), frozenset(), -1)
 
@@ -100,6 +106,7 @@ class Words:
         if not self._label:
             self._label.append(_NOTHING)
         self._kind = np.array([label.kind for label in self._label], dtype=np.int64)
+        self._role = np.array([label.role for label in self._label], dtype=np.int64)
 
     def _count(self, labels: list[int]) -> None:
         """Give the modules of a list, in the order in which they are called, their places."""
@@ -121,9 +128,11 @@ class Words:
         return self._label[int(self.of_node[node])].attribute
 
     def do_other_things(self, a: Int, other: Words, b: Int) -> Bool:
-        """Which of the pairs ``a``, ``b`` are of classes that a framework defines apart."""
-        debug, reference = self._kind[self.of_node[a]], other._kind[other.of_node[b]]
-        return np.asarray((debug >= 0) & (reference >= 0) & (debug != reference))
+        """Which of the pairs ``a``, ``b`` have other roles, or classes that a framework defines."""
+        own, its = self.of_node[a], other.of_node[b]
+        kinds, roles = (self._kind[own], other._kind[its]), (self._role[own], other._role[its])
+        told = [(one >= 0) & (two >= 0) & (one != two) for one, two in (kinds, roles)]
+        return np.asarray(told[0] | told[1])
 
     def recounted(self, other: Words, partner: Int) -> Bool:
         """Nodes whose partners stand at another place of a list that holds as many modules."""
@@ -243,7 +252,6 @@ def _agreement(debug: Label, reference: Label, shift: int | None, *, counts: boo
     ):
         if words and other_words:
             result += weight * len(words & other_words) / len(words | other_words)
-    roles, other_roles = debug.attribute & _ROLES, reference.attribute & _ROLES
-    if len(roles) == len(other_roles) == 1:
-        result += _ROLE if roles == other_roles else -_ROLE
+    if debug.role >= 0 and reference.role >= 0:
+        result += _ROLE if debug.role == reference.role else -_ROLE
     return result

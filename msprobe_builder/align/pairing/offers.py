@@ -25,8 +25,9 @@ Int = NDArray[np.int64]
 
 _LARGEST = 4_000_000  # nodes of both sides that are compared
 _MOST = 5  # candidates of a node
-_NEAR = 64  # nodes between two partners among which one is looked for
+_NEAR = 16  # free nodes between two partners, at most
 _OFFERED = 1.0  # weight beyond the threshold
+_NONE: tuple[set[int], set[int]] = set(), set()
 
 
 def offer_candidates(pairs: Pairs) -> None:
@@ -45,8 +46,13 @@ def _free(side: Traits, partner: Int) -> Int:
     return np.flatnonzero(side.forward & (partner < 0) & (side.outline.kind != Kind.COLLECTION))
 
 
-def _offer(pairs: Pairs, i: int, j: int, weight: float) -> None:
+def _offer(
+    pairs: Pairs, i: int, j: int, weight: float, but: tuple[set[int], set[int]] = _NONE
+) -> None:
+    """Add two nodes to each other's candidates, ``but`` not to those of some nodes of a side."""
     for side, own, other in ((0, i, j), (1, j, i)):
+        if own in but[side]:
+            continue
         choices = pairs.open[side].setdefault(own, [])
         if other not in [one for one, _ in choices]:
             choices.append((other, THRESHOLD + weight))
@@ -85,32 +91,37 @@ def _by_values(pairs: Pairs) -> None:
 def _by_place(pairs: Pairs) -> None:
     """Free nodes that hold nothing between the same partners, those of one operator first."""
     npu, bench = pairs.npu, pairs.bench
+    has = set(pairs.open[0]), set(pairs.open[1])
     leaves = [by_micro_step(side, np.flatnonzero(is_leaf(side))) for side in (npu, bench)]
     for a, b in zip(*leaves, strict=False):
         place = np.full(len(bench), -1, dtype=np.int64)
         place[b] = np.arange(len(b))
         at = np.where(pairs.partner[a] >= 0, place[pairs.partner[a]], -1)
-        free, known = np.flatnonzero(pairs.partner[a] < 0), np.flatnonzero(at >= 0)
-        bounds = np.r_[-1, -1, at[known], len(b), len(b)]
-        for one, behind in zip(a[free].tolist(), np.searchsorted(known, free), strict=True):
-            for far in (0, 1):  # where nothing stands there, one partner further
-                first, last = bounds[behind + 1 - far], bounds[behind + 2 + far]
-                others = b[first + 1 : last] if last - first <= _NEAR else b[:0]
-                others = others[(pairs.back[others] < 0) & _alike_kind(npu, bench, one, others)]
-                same = npu.operator[one] == bench.operator[others]
-                shapes = npu.outputs.shapes[one] == bench.outputs.shapes[others]
-                for other, weight in zip(others.tolist(), (same * 1.0 + shapes), strict=True):
-                    _offer(pairs, one, other, _OFFERED * (float(weight) - 1.0))
-                if same.any():
-                    break
+        x = np.flatnonzero(at >= 0)  # of these, what crosses no other
+        behind = np.minimum.accumulate(at[x][::-1])[::-1]
+        x = x[(at[x] == np.maximum.accumulate(at[x])) & (at[x] == behind)]
+        free, gap = _in_gaps(np.flatnonzero(pairs.partner[a] < 0), x)
+        others, other_gap = _in_gaps(np.flatnonzero(pairs.back[b] < 0), at[x])
+        begin, end = (
+            np.searchsorted(other_gap, gap - 1),
+            np.searchsorted(other_gap, gap + 1, "right"),
+        )
+        for one, own, first, last in zip(a[free].tolist(), gap, begin, end, strict=True):
+            near = b[others[first:last]]
+            same = npu.operator[one] == bench.operator[near]
+            as_much = npu.outputs.numel[one] == bench.outputs.numel[near]
+            weight = same + 1.0 * (npu.outputs.shapes[one] == bench.outputs.shapes[near]) - 1.0
+            weight -= 0.5 * (other_gap[first:last] != own)
+            kind = (npu.operator[one] >= 0) == (bench.operator[near] >= 0)
+            for number in np.flatnonzero(kind & (same | as_much)).tolist():
+                _offer(pairs, one, int(near[number]), _OFFERED * float(weight[number]), has)
 
 
-def _alike_kind(npu: Traits, bench: Traits, one: int, others: Int) -> NDArray[np.bool_]:
-    """Which nodes are of the operator of another, or put out as much by another one."""
-    as_much = npu.outputs.numel[one] == bench.outputs.numel[others]
-    is_call = npu.operator[one] >= 0
-    other_calls = (bench.operator[others] >= 0) == is_call
-    return np.asarray(other_calls & (as_much | (bench.operator[others] == npu.operator[one])))
+def _in_gaps(free: Int, known: Int) -> tuple[Int, Int]:
+    """Places between known ones, and between which of them; none of long stretches."""
+    gap = np.searchsorted(known, free)
+    short = np.bincount(gap, minlength=1)[gap] <= _NEAR
+    return free[short], gap[short]
 
 
 def _by_content(pairs: Pairs) -> None:
