@@ -20,7 +20,7 @@ from msprobe_builder.dump.names import Kind
 _ROUNDS = 8  # of trades, each of which may show another one
 _LARGEST = 4096  # calls of a network
 _WEIGHT = 3.0
-_SAID = 1.0  # by which names must agree better to be believed
+_SAID = 0.5  # by which names must agree better to be believed
 
 Both = tuple[Edges, Edges]
 
@@ -83,14 +83,19 @@ def doubt_twins(pairs: Pairs, edges: Both, kinds: Kinds) -> None:
 
 def _contradicts_names(pairs: Pairs, new: dict[int, int]) -> bool:
     """Whether the names of modules speak for the partners and against the new ones."""
-    known, names = pairs.known, 0.0
-    for i, j in new.items():
-        old = int(pairs.partner[i])
-        if j >= 0 and old >= 0:
-            others = named(pairs.bench, np.array([old, j]))
-            said = known.words.said(named(pairs.npu, np.array([i])), known.other_words, others)[0]
-            names += float(said[0] - said[1])
-    return names > _SAID
+    old = {i: int(pairs.partner[i]) for i in new}
+    said = [_said(pairs, [(i, j) for i, j in one.items() if j >= 0]) for one in (old, new)]
+    return said[0] > said[1] + _SAID
+
+
+def _said(pairs: Pairs, both: list[tuple[int, int]]) -> float:
+    """What the names of the modules of some pairs say on the average."""
+    words, others = pairs.known.words, pairs.known.other_words
+    total = 0.0
+    for i, j in both:
+        host, other = named(pairs.npu, np.array([i])), named(pairs.bench, np.array([j]))
+        total += float(words.said(host, others, other)[0, 0])
+    return total / max(len(both), 1)
 
 
 def _is_network(pairs: Pairs, nodes: Iterable[int]) -> bool:
