@@ -18,14 +18,13 @@ from msprobe_builder.align.evidence.holding import holds
 from msprobe_builder.align.evidence.operators import forms, layouts, moves, numbers_of
 from msprobe_builder.align.evidence.scores import THRESHOLD, Known, Trust, trust_of
 from msprobe_builder.align.evidence.sites import Sites
-from msprobe_builder.align.evidence.traits import Traits, has_values, traits_of
+from msprobe_builder.align.evidence.traits import Traits, has_values, traits_of, without_values
 from msprobe_builder.align.evidence.words import Words
 from msprobe_builder.align.groups.find import find_groups
 from msprobe_builder.align.groups.members import backward_groups, with_modules
 from msprobe_builder.align.pairing.across import pair_across
 from msprobe_builder.align.pairing.alternating_passes import in_one_round
 from msprobe_builder.align.pairing.anchors import (
-    Aligned,
     Candidates,
     align_leaves,
     leaves,
@@ -237,19 +236,20 @@ def _stem_ids(side: Side, ids: dict[str, int]) -> Int:
 
 def _pair_by_leaves(pairs: Pairs, core: Int, other_core: Int, twins: tuple[Int, Int]) -> None:
     npu, bench = pairs.npu, pairs.bench
-    aligned: list[Aligned] = []
+    both = list(zip(leaves(npu), leaves(bench), strict=False))
+    both = [(a, b) for a, b in both if len(a) and len(b)]
+    aligned = [align_leaves(npu, bench, a, b, twins) for a, b in both]
+    if aligned:
+        a, b = (np.concatenate([getattr(one, side) for one in aligned]) for side in _SIDES)
+        trust = pairs.known.trust = trust_of(npu, bench, a, b)
+        if not trust.equal and not trust.near and not trust.weights:  # what agrees does so by chance
+            hidden = without_values(npu), without_values(bench)
+            aligned = [align_leaves(*hidden, a, b, twins) for a, b in both]
     repeated, other_repeated = _repeated(npu), _repeated(bench)
-    for a, b in zip(leaves(npu), leaves(bench), strict=False):
-        if not len(a) or not len(b):
-            continue
-        found = align_leaves(npu, bench, a, b, twins)
-        aligned.append(found)
+    for found in aligned:
         is_twin = (twins[0][found.npu] >= 0) & (twins[0][found.npu] == twins[1][found.bench])
         candidates = modules_of_leaves(npu, bench, found, core, other_core, is_twin)
         _pair_modules(pairs, candidates, repeated, other_repeated)
-    if aligned:
-        a, b = (np.concatenate([getattr(one, side) for one in aligned]) for side in _SIDES)
-        pairs.known.trust = trust_of(npu, bench, a, b)
 
 
 def _pair_modules(

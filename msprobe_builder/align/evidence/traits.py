@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zlib import crc32
 
 import numpy as np
@@ -123,6 +123,15 @@ def traits_of(side: Side, outline: Outline, operators: dict[str, int], texts: Te
 def has_values(side: Traits) -> bool:
     """Whether anything is recorded of what tensors hold."""
     return not bool(np.isnan(side.inputs.values[0]).all())
+
+
+def without_values(side: Traits) -> Traits:
+    """The side as if nothing was recorded of its tensors but their shapes."""
+    inputs, outputs, parameters = (
+        replace(one, values=np.full_like(one.values, np.nan), checksum=np.zeros_like(one.checksum))
+        for one in (side.inputs, side.outputs, side.parameters)
+    )
+    return replace(side, inputs=inputs, outputs=outputs, parameters=parameters)
 
 
 def _goes_forward(outline: Outline, direction: Int) -> Bool:
