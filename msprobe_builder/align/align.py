@@ -146,8 +146,11 @@ def align_by_evidence(
         flows = flow_of(left, npu.table), flow_of(right, bench.table)
         left, right = without_drawn_sizes((left, right), flows, texts, operators)
         pairs.npu, pairs.bench = left, right
+        if not (left.below[0].any() and has_values(left)):
+            known.one_code = one_code(pairs)
         known_flow = [bool((flow.producer >= 0).any()) for flow in flows]
-        if not all(known_flow) and not (has_values(left) and has_values(right)):
+        is_unknown = not all(known_flow) and not (has_values(left) and has_values(right))
+        if is_unknown and not known.one_code:  # one code has an order that tells more
             flows = guessed(left, flows[0], products), guessed(right, flows[1], products)
         commuting = Kinds.of(operators).commuting
         pair_by_order_and_flow(pairs, *flows, commuting)
@@ -160,8 +163,6 @@ def align_by_evidence(
         note(pairs, node, int(pairs.partner[node]))
     if not known.trust.equal and not left.below[0].any():
         known.same_code = same_code(pairs, core, other_core)
-    if not known.trust.equal and not (left.below[0].any() and has_values(left)):
-        known.one_code = one_code(pairs)
     forward, other_forward = Lists.of(left, left.forward), Lists.of(right, right.forward)
     pair_inside(
         pairs,
@@ -242,7 +243,9 @@ def _pair_by_leaves(pairs: Pairs, core: Int, other_core: Int, twins: tuple[Int, 
     if aligned:
         a, b = (np.concatenate([getattr(one, side) for one in aligned]) for side in _SIDES)
         trust = pairs.known.trust = trust_of(npu, bench, a, b)
-        if not trust.equal and not trust.near and not trust.weights:  # what agrees does so by chance
+        if (
+            not trust.equal and not trust.near and not trust.weights
+        ):  # what agrees does so by chance
             hidden = without_values(npu), without_values(bench)
             aligned = [align_leaves(*hidden, a, b, twins) for a, b in both]
     repeated, other_repeated = _repeated(npu), _repeated(bench)
