@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,20 +12,19 @@ from msprobe_builder.align.contradictions.of_modules import take_back
 from msprobe_builder.align.contradictions.parts import take_back_parts
 from msprobe_builder.align.evidence.adapters import with_adapters
 from msprobe_builder.align.evidence.drawn_sizes import without_drawn_sizes
-from msprobe_builder.align.evidence.flow import flow_of, is_leaf
+from msprobe_builder.align.evidence.flow import flow_of, guessed, is_leaf
 from msprobe_builder.align.evidence.hands_on import hands_on
 from msprobe_builder.align.evidence.holding import holds
 from msprobe_builder.align.evidence.operators import forms, layouts, moves, numbers_of
 from msprobe_builder.align.evidence.scores import THRESHOLD, Known, Trust, trust_of
 from msprobe_builder.align.evidence.sites import Sites
-from msprobe_builder.align.evidence.traits import Traits, has_values, traits_of
+from msprobe_builder.align.evidence.traits import Traits, has_values, traits_of, without_values
 from msprobe_builder.align.evidence.words import Words
 from msprobe_builder.align.groups.find import find_groups
 from msprobe_builder.align.groups.members import backward_groups, with_modules
 from msprobe_builder.align.pairing.across import pair_across
 from msprobe_builder.align.pairing.alternating_passes import in_one_round
 from msprobe_builder.align.pairing.anchors import (
-    Aligned,
     Candidates,
     align_leaves,
     leaves,
@@ -45,7 +46,6 @@ from msprobe_builder.align.pairing.results import (
     pair_by_ends,
     take_back_other_results,
     take_back_other_values,
-    with_first_results,
 )
 from msprobe_builder.align.pairing.same import give_way_to_hosts, pair_same
 from msprobe_builder.align.pairing.surroundings import surroundings
@@ -142,21 +142,27 @@ def align_by_evidence(
     pairs.partner[0], pairs.back[0] = 0, 0
     core, other_core = cores(left, operators), cores(right, operators)
     _pair_by_leaves(pairs, core, other_core, twins)
-    if not known.trust.equal and has_values(left) and has_values(right):
+    if not known.trust.equal:
         flows = flow_of(left, npu.table), flow_of(right, bench.table)
         left, right = without_drawn_sizes((left, right), flows, texts, operators)
         pairs.npu, pairs.bench = left, right
-        pair_by_order_and_flow(pairs, *flows, Kinds.of(operators).commuting)
-    for node in np.flatnonzero((pairs.partner >= 0) & (outline.kind == Kind.MODULE)).tolist():
-        note(pairs, node, int(pairs.partner[node]))
-    if not known.trust.equal and has_values(left) and has_values(right):
+        if not (left.below[0].any() and has_values(left)):
+            known.one_code = one_code(pairs)
+        known_flow = [bool((flow.producer >= 0).any()) for flow in flows]
+        is_unknown = not all(known_flow) and not (has_values(left) and has_values(right))
+        if is_unknown and not known.one_code:  # one code has an order that tells more
+            flows = guessed(left, flows[0], products), guessed(right, flows[1], products)
         commuting = Kinds.of(operators).commuting
+        pair_by_order_and_flow(pairs, *flows, commuting)
         known.around = surroundings(Edges.of(flows[0], left, commuting), left)
         known.other_around = surroundings(Edges.of(flows[1], right, commuting), right)
+        if flows[0].is_guessed:  # of these nothing else tells
+            known.around[:, np.isin(left.operator, known.moving)] = 0
+            known.around[:, left.operator < 0] *= left.below[0].any()
+    for node in np.flatnonzero((pairs.partner >= 0) & (outline.kind == Kind.MODULE)).tolist():
+        note(pairs, node, int(pairs.partner[node]))
     if not known.trust.equal and not left.below[0].any():
         known.same_code = same_code(pairs, core, other_core)
-    if not known.trust.equal and not (left.below[0].any() and has_values(left)):
-        known.one_code = one_code(pairs)
     forward, other_forward = Lists.of(left, left.forward), Lists.of(right, right.forward)
     pair_inside(
         pairs,
@@ -170,7 +176,7 @@ def align_by_evidence(
     pair_wrappers(pairs, core, other_core)
     take_back(pairs)
     take_back_apart(pairs, npu.table, bench.table)
-    results = with_first_results(left, npu.table), with_first_results(right, bench.table)
+    results = replace(left, outputs=left.results), replace(right, outputs=right.results)
     take_back_other_results(pairs, *results, operators)
     take_back_other_values(pairs, operators)
     give_way_to_hosts(pairs, *results)
@@ -231,19 +237,22 @@ def _stem_ids(side: Side, ids: dict[str, int]) -> Int:
 
 def _pair_by_leaves(pairs: Pairs, core: Int, other_core: Int, twins: tuple[Int, Int]) -> None:
     npu, bench = pairs.npu, pairs.bench
-    aligned: list[Aligned] = []
+    both = list(zip(leaves(npu), leaves(bench), strict=False))
+    both = [(a, b) for a, b in both if len(a) and len(b)]
+    aligned = [align_leaves(npu, bench, a, b, twins) for a, b in both]
+    if aligned:
+        a, b = (np.concatenate([getattr(one, side) for one in aligned]) for side in _SIDES)
+        trust = pairs.known.trust = trust_of(npu, bench, a, b)
+        if (
+            not trust.equal and not trust.near and not trust.weights
+        ):  # what agrees does so by chance
+            hidden = without_values(npu), without_values(bench)
+            aligned = [align_leaves(*hidden, a, b, twins) for a, b in both]
     repeated, other_repeated = _repeated(npu), _repeated(bench)
-    for a, b in zip(leaves(npu), leaves(bench), strict=False):
-        if not len(a) or not len(b):
-            continue
-        found = align_leaves(npu, bench, a, b, twins)
-        aligned.append(found)
+    for found in aligned:
         is_twin = (twins[0][found.npu] >= 0) & (twins[0][found.npu] == twins[1][found.bench])
         candidates = modules_of_leaves(npu, bench, found, core, other_core, is_twin)
         _pair_modules(pairs, candidates, repeated, other_repeated)
-    if aligned:
-        a, b = (np.concatenate([getattr(one, side) for one in aligned]) for side in _SIDES)
-        pairs.known.trust = trust_of(npu, bench, a, b)
 
 
 def _pair_modules(

@@ -6,7 +6,7 @@ and by those that take it in; views and reshaping change its shape alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ class Flow:
     takers: Int
     sources: Int
     first_row: Int  # of each node, and the end
+    is_guessed: bool = False  # by shapes alone
 
     def taken(self, row: int) -> list[int]:
         """The rows that take in what a row puts out, ascending."""
@@ -76,6 +77,7 @@ def flow_of(side: Traits, table: ParameterTable) -> Flow:
         row = giving[order][np.maximum(before, 0)]
         found = (before >= 0) & (steps[row] == steps[taking])
         producer[taking[found]] = row[found]
+    _recorded(table, leaf, producer)
     source = _sources(table, leaf, key, producer)
     takers = np.argsort(source, kind="stable")
     return Flow(
@@ -88,6 +90,53 @@ def flow_of(side: Traits, table: ParameterTable) -> Flow:
         source[takers],
         np.searchsorted(table.node, np.arange(len(tree) + 1)),
     )
+
+
+def _recorded(table: ParameterTable, leaf: Bool, producer: Int) -> None:
+    """Put what the collector recorded of who made a tensor in place of what is inferred."""
+    if table.origins is None:
+        return
+    maker = table.origins.maker
+    rows = np.flatnonzero(leaf[table.node] & (table.section == Section.INPUT) & (maker >= 0))
+    made = maker[rows]
+    is_call = leaf[table.node[made]] & (table.section[made] == Section.OUTPUT)
+    is_call &= table.node[made] < table.node[rows]
+    producer[rows[is_call]] = made[is_call]
+
+
+def guessed(side: Traits, flow: Flow, products: Int) -> Flow:
+    """The flow as shapes alone let guess; ``products`` are the operators that sum up products."""
+    producer = _by_shapes(side, flow.table, flow.is_leaf, products)
+    return replace(flow, producer=producer, source=producer, is_guessed=True)
+
+
+def _by_shapes(side: Traits, table: ParameterTable, leaf: Bool, products: Int) -> Int:
+    """Guess who put out each input where nothing is known of tensors but their shapes.
+
+    A call takes in what was put out last in that shape. A projection does not take in what another
+    one like it makes: the query is none of the key.
+    """
+    producer = np.full(len(table), -1, dtype=np.int64)
+    wanted = table.is_tensor & (table.shape_id >= 0) & (table.numel > 1) & leaf[table.node]
+    wanted &= (table.section == Section.INPUT) | (table.section == Section.OUTPUT)
+    rows = np.flatnonzero(wanted)
+    node = table.node[rows]
+    nodes = np.arange(len(side))
+    weighs = (side.parameters.count > 0) & ~side.parameters.are_vectors(nodes)
+    weighs |= np.isin(side.operator, products)
+    like = mixed(side.operator, side.inputs.shapes, side.parameters.shapes)
+    like = np.where(weighs, like.view(np.int64), -1 - nodes)[node]
+    kinds = mixed(table.shape_id[rows], side.outline.tree.micro_step[node])
+    last: dict[int, list[tuple[int, int]]] = {}  # by shape the last rows of two kinds of calls
+    columns = (rows, like, kinds, table.section[rows] == Section.OUTPUT)
+    for row, own, kind, is_output in zip(*(one.tolist() for one in columns), strict=True):
+        before = last.get(kind, [])
+        others = [one for one in before if one[1] != own]
+        if is_output:
+            last[kind] = [(row, own), *others[:1]]
+        elif others:
+            producer[row] = others[0][0]
+    return producer
 
 
 def _sources(table: ParameterTable, leaf: Bool, key: Int, producer: Int) -> Int:

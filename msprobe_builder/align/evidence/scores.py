@@ -231,13 +231,14 @@ def _among(operator: Int, kinds: Int) -> Bool:
 def _flow(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust, forms: bool = False) -> Float:
     """``forms``: the same elements in another form agree as another size in that form does."""
     result = np.zeros((len(a), len(b)))
-    for debug, reference, weight in (
-        (npu.inputs, bench.inputs, 1.0),
-        (npu.outputs, bench.outputs, 1.2),
+    results = npu.results, bench.results
+    for debug, reference, weight, (first, other) in (
+        (npu.inputs, bench.inputs, 1.0, (npu.inputs, bench.inputs)),
+        (npu.outputs, bench.outputs, 1.2, results),
     ):
         ranks = debug.ranks[a][:, None] == reference.ranks[b]
-        if forms:  # one author calls modules with all tokens in a row
-            ranks |= (debug.numel[a][:, None] == reference.numel[b]) & (reference.numel[b] > 1)
+        if forms:  # one author calls modules with all tokens in a row, or returns more
+            ranks |= (first.numel[a][:, None] == other.numel[b]) & (other.numel[b] > 1)
         extent = trust.extent(debug)[a][:, None] == trust.extent(reference)[b]
         equal = 0.8 if trust.same_shapes or not trust.same_sizes else 0.5
         result += weight * np.where(extent, equal, np.where(ranks, 0.3, -0.6))

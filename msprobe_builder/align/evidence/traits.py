@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zlib import crc32
 
 import numpy as np
@@ -54,7 +54,9 @@ class Traits:
 
     ``operator`` is what a call does (an id shared by both sides), -1 for modules. ``forward``
     marks the calls that were made going forward for the first time: calls, not recomputations.
-    ``arguments`` is equal where all inputs that are no tensors are.
+    ``results`` are the first tensors that nodes put out: what else a module returns, such as the
+    weights of an attention, another author does not. ``arguments`` is equal where all inputs that
+    are no tensors are.
     ``below`` is the histogram of operators in the subtree with shape (nodes, bins),
     ``parameters_below`` the sum of squares and the number of elements of all parameters there,
     ``content`` is equal where the number of elements and the operators are.
@@ -66,6 +68,7 @@ class Traits:
     forward: Bool
     inputs: Tensors
     outputs: Tensors
+    results: Tensors
     parameters: Tensors
     arguments: Int
     below: NDArray[np.int32]
@@ -108,6 +111,7 @@ def traits_of(side: Side, outline: Outline, operators: dict[str, int], texts: Te
         forward=_goes_forward(outline, direction),
         inputs=_tensors(table, Section.INPUT, len(tree), dimensions),
         outputs=_tensors(table, Section.OUTPUT, len(tree), dimensions),
+        results=_tensors(table, Section.OUTPUT, len(tree), dimensions, first_alone=True),
         parameters=parameters,
         arguments=_arguments(table, len(tree)),
         below=below,
@@ -119,6 +123,15 @@ def traits_of(side: Side, outline: Outline, operators: dict[str, int], texts: Te
 def has_values(side: Traits) -> bool:
     """Whether anything is recorded of what tensors hold."""
     return not bool(np.isnan(side.inputs.values[0]).all())
+
+
+def without_values(side: Traits) -> Traits:
+    """The side as if nothing was recorded of its tensors but their shapes."""
+    inputs, outputs, parameters = (
+        replace(one, values=np.full_like(one.values, np.nan), checksum=np.zeros_like(one.checksum))
+        for one in (side.inputs, side.outputs, side.parameters)
+    )
+    return replace(side, inputs=inputs, outputs=outputs, parameters=parameters)
 
 
 def _goes_forward(outline: Outline, direction: Int) -> Bool:
@@ -155,8 +168,17 @@ def _parameters_below(table: ParameterTable, end: Int) -> Float:
     return result
 
 
-def _tensors(table: ParameterTable, section: Section, nodes: int, dimensions: Int) -> Tensors:
+def _tensors(
+    table: ParameterTable,
+    section: Section,
+    nodes: int,
+    dimensions: Int,
+    *,
+    first_alone: bool = False,
+) -> Tensors:
     rows = np.flatnonzero((table.section == section) & table.is_tensor)
+    if first_alone:
+        rows = rows[np.diff(table.node[rows], prepend=-1) != 0]
     node = table.node[rows]
     shapes = mixed(table.shape_id[rows]).astype(np.int64) >> 8
     numel = np.nan_to_num(table.numel[rows])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.classes import kind_of_class
+from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.dump.names import Kind, parse_gradients
 from msprobe_builder.graph.tree import Tree
 
@@ -21,6 +22,9 @@ _OTHER_KIND = -5.0  # evidence of a norm against a linear, an activation against
 _SEVERAL = 2  # modules that show by how much numbers differ
 _REVERSED = 3  # least modules of a list whose order of calls shows that it is counted from its end
 _FITTING = 0.75  # least share of the modules of one size whose numbers differ by that much
+
+# Of these a module has one alone.
+_ROLES, _ROLE = ("query", "key", "value", "gate", "up", "down"), 1.5
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SHORT = {
@@ -59,8 +63,19 @@ class Label:
     is_reversed: bool = False
     kind: int = -1
 
+    @property
+    def role(self) -> int:
+        """Which of the parts of an attention or a gated network, -1 for none or several."""
+        roles = self.attribute & set(_ROLES)
+        return _ROLES.index(min(roles)) if len(roles) == 1 else -1
+
 
 _NOTHING = Label(frozenset(), frozenset(), -1)
+
+
+def named(side: Traits, nodes: Int) -> Int:
+    """The modules whose names tell of some nodes: modules themselves, and those that make calls."""
+    return np.where(side.operator[nodes] < 0, nodes, side.outline.host[nodes])
 
 
 class Words:
@@ -91,6 +106,7 @@ class Words:
         if not self._label:
             self._label.append(_NOTHING)
         self._kind = np.array([label.kind for label in self._label], dtype=np.int64)
+        self._role = np.array([label.role for label in self._label], dtype=np.int64)
 
     def _count(self, labels: list[int]) -> None:
         """Give the modules of a list, in the order in which they are called, their places."""
@@ -112,9 +128,11 @@ class Words:
         return self._label[int(self.of_node[node])].attribute
 
     def do_other_things(self, a: Int, other: Words, b: Int) -> Bool:
-        """Which of the pairs ``a``, ``b`` are of classes that a framework defines apart."""
-        debug, reference = self._kind[self.of_node[a]], other._kind[other.of_node[b]]
-        return np.asarray((debug >= 0) & (reference >= 0) & (debug != reference))
+        """Which of the pairs ``a``, ``b`` have other roles, or classes that a framework defines."""
+        own, its = self.of_node[a], other.of_node[b]
+        kinds, roles = (self._kind[own], other._kind[its]), (self._role[own], other._role[its])
+        told = [(one >= 0) & (two >= 0) & (one != two) for one, two in (kinds, roles)]
+        return np.asarray(told[0] | told[1])
 
     def recounted(self, other: Words, partner: Int) -> Bool:
         """Nodes whose partners stand at another place of a list that holds as many modules."""
@@ -234,4 +252,6 @@ def _agreement(debug: Label, reference: Label, shift: int | None, *, counts: boo
     ):
         if words and other_words:
             result += weight * len(words & other_words) / len(words | other_words)
+    if debug.role >= 0 and reference.role >= 0:
+        result += _ROLE if debug.role == reference.role else -_ROLE
     return result

@@ -12,7 +12,7 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.flow import Flow
+from msprobe_builder.align.evidence.flow import Flow, guessed
 from msprobe_builder.align.evidence.operators import maybe_hands_on, moves, numbers_of
 from msprobe_builder.align.evidence.sizes import takes_more
 from msprobe_builder.align.evidence.traits import Traits
@@ -47,14 +47,10 @@ def by_flow(
     if not edges[0].given or not edges[1].given:
         if is_complete:
             return 0
-        doubt_twins(
-            pairs,
-            (
-                Edges.by_shapes(flow, pairs.npu, kinds),
-                Edges.by_shapes(other, pairs.bench, kinds),
-            ),
-            kinds,
-        )
+        products = pairs.known.products
+        flow, other = guessed(pairs.npu, flow, products), guessed(pairs.bench, other, products)
+        edges = Edges.of(flow, pairs.npu, commuting), Edges.of(other, pairs.bench, commuting)
+        doubt_twins(pairs, edges, kinds)
         return 0
     # What is half found must not give way to what only lacks less.
     total = 0 if is_complete else _match_all(pairs, edges, (flow, other), kinds.commuting)

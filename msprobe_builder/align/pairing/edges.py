@@ -77,35 +77,6 @@ class Edges:
             taken[maker].append((node, where))
         return Edges(given, taken)
 
-    @staticmethod
-    def by_shapes(flow: Flow, side: Traits, kinds: Kinds) -> Edges:
-        """What may flow where nothing is known of tensors but their shapes.
-
-        A call takes in what was put out last in that shape. Often it does not; where two programs
-        are alike, that is wrong on both sides in the same way.
-        """
-        table = flow.table
-        inputs = table.is_tensor & (table.section == Section.INPUT) & flow.is_leaf[table.node]
-        outputs = table.is_tensor & (table.section == Section.OUTPUT) & flow.is_leaf[table.node]
-        rows = np.flatnonzero(inputs | outputs)
-        step = side.outline.tree.micro_step[table.node[rows]]
-        last: dict[tuple[int, int], Edge] = {}
-        given: dict[int, dict[int, Edge]] = defaultdict(dict)
-        taken: dict[int, list[Edge]] = defaultdict(list)
-        columns = (rows, table.node[rows], table.position[rows], table.shape_id[rows], step)
-        for row, node, place, shape, part in zip(*(one.tolist() for one in columns), strict=True):
-            operator = int(side.operator[node])
-            if outputs[row]:
-                first = min(given[node], default=-1) if node in given else -1
-                through = operator in kinds.forms and first >= 0
-                last[part, shape] = given[node][first] if through else (node, place)
-                continue
-            maker = last.get((part, shape))
-            if maker is not None and maker[0] != node:
-                given[node][place] = maker
-                taken[maker[0]].append((node, -1 if operator in kinds.commuting else place))
-        return Edges(given, taken)
-
 
 def origins(
     pairs: Pairs, edges: tuple[Edges, Edges], i: int, j: int, kinds: Kinds

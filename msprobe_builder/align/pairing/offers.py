@@ -1,7 +1,8 @@
 """Who a node without a partner may belong to, where no alignment has left a choice.
 
 What puts out the same tensor; the guess of order and flow; of modules, what holds the partners of
-what they hold; of backward calls, those of the candidates of their forward calls.
+what they hold; what stands between the same partners; of backward calls, those of the candidates
+of their forward calls.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.align.evidence.flow import is_leaf
 from msprobe_builder.align.evidence.scores import THRESHOLD, levels
 from msprobe_builder.align.evidence.traits import Traits
+from msprobe_builder.align.pairing.anchors import by_micro_step
 from msprobe_builder.align.pairing.links import forward_of
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.dump.names import Kind
@@ -22,7 +25,9 @@ Int = NDArray[np.int64]
 
 _LARGEST = 4_000_000  # nodes of both sides that are compared
 _MOST = 5  # candidates of a node
+_NEAR = 16  # free nodes between two partners, at most
 _OFFERED = 1.0  # weight beyond the threshold
+_NONE: tuple[set[int], set[int]] = set(), set()
 
 
 def offer_candidates(pairs: Pairs) -> None:
@@ -30,6 +35,7 @@ def offer_candidates(pairs: Pairs) -> None:
     _by_content(pairs)
     _by_guess(pairs)
     _by_values(pairs)
+    _by_place(pairs)
     for choices in (one for side in pairs.open for one in side.values()):
         choices.sort(key=lambda one: (-one[1], one[0]))
         del choices[_MOST:]
@@ -40,8 +46,13 @@ def _free(side: Traits, partner: Int) -> Int:
     return np.flatnonzero(side.forward & (partner < 0) & (side.outline.kind != Kind.COLLECTION))
 
 
-def _offer(pairs: Pairs, i: int, j: int, weight: float) -> None:
+def _offer(
+    pairs: Pairs, i: int, j: int, weight: float, but: tuple[set[int], set[int]] = _NONE
+) -> None:
+    """Add two nodes to each other's candidates, ``but`` not to those of some nodes of a side."""
     for side, own, other in ((0, i, j), (1, j, i)):
+        if own in but[side]:
+            continue
         choices = pairs.open[side].setdefault(own, [])
         if other not in [one for one, _ in choices]:
             choices.append((other, THRESHOLD + weight))
@@ -75,6 +86,42 @@ def _by_values(pairs: Pairs) -> None:
         weight += 0.5 * float(npu.outputs.shapes[i] == bench.outputs.shapes[j])
         weight += 0.5 * float(levels(npu.inputs, bench.inputs, one, other)[0] == 2)
         _offer(pairs, i, j, weight)
+
+
+def _by_place(pairs: Pairs) -> None:
+    """Free nodes that hold nothing between the same partners, those of one operator first."""
+    npu, bench = pairs.npu, pairs.bench
+    has = set(pairs.open[0]), set(pairs.open[1])
+    leaves = [by_micro_step(side, np.flatnonzero(is_leaf(side))) for side in (npu, bench)]
+    for a, b in zip(*leaves, strict=False):
+        place = np.full(len(bench), -1, dtype=np.int64)
+        place[b] = np.arange(len(b))
+        at = np.where(pairs.partner[a] >= 0, place[pairs.partner[a]], -1)
+        x = np.flatnonzero(at >= 0)  # of these, what crosses no other
+        behind = np.minimum.accumulate(at[x][::-1])[::-1]
+        x = x[(at[x] == np.maximum.accumulate(at[x])) & (at[x] == behind)]
+        free, gap = _in_gaps(np.flatnonzero(pairs.partner[a] < 0), x)
+        others, other_gap = _in_gaps(np.flatnonzero(pairs.back[b] < 0), at[x])
+        begin, end = (
+            np.searchsorted(other_gap, gap - 1),
+            np.searchsorted(other_gap, gap + 1, "right"),
+        )
+        for one, own, first, last in zip(a[free].tolist(), gap, begin, end, strict=True):
+            near = b[others[first:last]]
+            same = npu.operator[one] == bench.operator[near]
+            as_much = npu.outputs.numel[one] == bench.outputs.numel[near]
+            weight = same + 1.0 * (npu.outputs.shapes[one] == bench.outputs.shapes[near]) - 1.0
+            weight -= 0.5 * (other_gap[first:last] != own)
+            kind = (npu.operator[one] >= 0) == (bench.operator[near] >= 0)
+            for number in np.flatnonzero(kind & (same | as_much)).tolist():
+                _offer(pairs, one, int(near[number]), _OFFERED * float(weight[number]), has)
+
+
+def _in_gaps(free: Int, known: Int) -> tuple[Int, Int]:
+    """Places between known ones, and between which of them; none of long stretches."""
+    gap = np.searchsorted(known, free)
+    short = np.bincount(gap, minlength=1)[gap] <= _NEAR
+    return free[short], gap[short]
 
 
 def _by_content(pairs: Pairs) -> None:

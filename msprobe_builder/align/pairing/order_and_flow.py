@@ -24,9 +24,11 @@ from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.match.hashing import mixed
 
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
 
 _LARGEST = 2_000_000  # pairs of calls of a micro-step that are weighed
 _ROUNDS = 4  # of telling neighbours what was found
@@ -40,6 +42,7 @@ _DEEPER, _SHALLOW = 12.0, 0.06  # weight of standing deeper in one network, and 
 _CROSSED = 0.2  # a sum takes its terms in any order
 _MOVED = 4.5  # weight of calls that only move what is put out by a pair
 _NAMED = 0.7  # weight of what the names of the modules around say
+_LIKELY = 0.7  # by which an exchange may be worse and still be likely
 _KNOWN = 0.5  # least share of calls of which it is known who makes what they take in
 _OPEN = 0.3  # probability below which a call has no partner
 _BESIDE = 3  # calls without a partner that are seen through
@@ -67,7 +70,8 @@ def pair_by_order_and_flow(
     for i, j, probability in found:
         weight = THRESHOLD + float(np.log(probability / (1 - probability)))
         pairs.add(i, j, Evidence.INSIDE, max(weight, THRESHOLD))
-    pair_moving(pairs, flow, other)
+    if not flow.is_guessed:
+        pair_moving(pairs, flow, other)
 
 
 def _guessed(
@@ -98,8 +102,41 @@ def _guessed(
                 more = found.copy()
                 more[np.ix_(i, j)] = likely_pairs(score[np.ix_(i, j)])
             found = more
-        for row, column in zip(*np.nonzero(found >= _LEAST), strict=True):
+        rows, columns = np.nonzero(found >= _LEAST)
+        if flow.is_guessed:
+            nodes = (a, makers[0]), (b, makers[1])
+            waits = [_waits(one.side, *them) for one, them in zip(calls, nodes, strict=True)]
+            told = ~_exchangeable(local, rows, columns, (waits[0], waits[1]))
+            rows, columns = rows[told], columns[told]
+        for row, column in zip(rows, columns, strict=True):
             yield int(a[row]), int(b[column]), min(float(found[row, column]), 1 - 1e-6)
+
+
+def _exchangeable(local: Float, rows: Int, columns: Int, waits: tuple[Bool, Bool]) -> Bool:
+    """Which pairs order alone tells: others of them could be made as well, and need not wait."""
+    chosen, traded = local[rows, columns], local[np.ix_(rows, columns)]
+    as_good = traded + traded.T > chosen[:, None] + chosen - 2 * _LIKELY
+    np.fill_diagonal(as_good, False)
+    waiting = waits[0][np.ix_(rows, rows)] | waits[1][np.ix_(columns, columns)]
+    return np.asarray((as_good & ~waiting).any(axis=1))
+
+
+def _waits(side: Traits, nodes: Int, makers: Int) -> Bool:
+    """Whether one of two calls comes of the other, for all pairs of calls.
+
+    Where it is unknown what a call comes of it is the call before, unless that does the same.
+    """
+    comes = np.zeros((len(nodes), len(nodes)), dtype=bool)
+    like = mixed(side.operator[nodes], side.inputs.shapes[nodes]).tolist()
+    for node, own in enumerate(makers.T.tolist()):
+        known = [one for one in own if 0 <= one < node]
+        before = node - 1
+        while not known and before >= 0 and like[before] == like[node]:
+            before -= 1
+        for one in known or range(max(before, 0), before + 1):
+            comes[node] |= comes[one]
+            comes[node, one] = True
+    return np.asarray(comes | comes.T)
 
 
 def pair_moving(pairs: Pairs, flow: Flow, other: Flow) -> None:
@@ -237,9 +274,7 @@ def _through(makers: tuple[Int, Int], likely: Float) -> tuple[Int, Int]:
     return result[0], result[1]
 
 
-def told_by_neighbours(
-    likely: Float, both_makers: tuple[Int, Int], is_sum: NDArray[np.bool_]
-) -> Float:
+def told_by_neighbours(likely: Float, both_makers: tuple[Int, Int], is_sum: Bool) -> Float:
     """What is known of those that make what two calls take in, and that take what they make.
 
     A sum takes its terms in any order.

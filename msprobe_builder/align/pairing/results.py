@@ -8,7 +8,7 @@ with calls of the same side alone, so a fault or another seed changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,11 @@ from msprobe_builder.align.pairing.anchors import by_micro_step
 from msprobe_builder.align.pairing.pairs import Pairs, note
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Direction, Kind
-from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.operators.questions import any_of
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
-_MAX, _MIN, _NORM = 0, 1, 3
 _LAST = 8  # calls at the end of a module among which the one is that makes its result
 _OTHER = 1e-3  # of the largest element, by which elements that were only moved do not differ
 _TOLD = 0.2  # least share of modules that are given what another one puts out
@@ -44,23 +41,6 @@ class Results:
     modules: Int
     calls: Int
     makes: Bool
-
-
-def with_first_results(side: Traits, table: ParameterTable) -> Traits:
-    """The side with the first tensor of what each node puts out as all of it.
-
-    What else a module returns, such as the weights of an attention, another author does not.
-    """
-    rows = np.flatnonzero((table.section == Section.OUTPUT) & table.is_tensor)
-    nodes, first = np.unique(table.node[rows], return_index=True)
-    rows = rows[first]
-    values, numel = side.outputs.values.copy(), side.outputs.numel.copy()
-    values[:, nodes], numel[nodes] = (
-        table.statistics[[_NORM, _MAX, _MIN]][:, rows],
-        table.numel[rows],
-    )
-    count = np.minimum(side.outputs.count, 1)
-    return replace(side, outputs=replace(side.outputs, values=values, numel=numel, count=count))
 
 
 def take_back_other_results(

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from msprobe_builder.align.evidence.flow import is_leaf
+from msprobe_builder.align.evidence.words import named
 from msprobe_builder.align.pairing.edges import Edges, Kinds, origins
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.base.codes import Evidence
@@ -19,6 +20,7 @@ from msprobe_builder.dump.names import Kind
 _ROUNDS = 8  # of trades, each of which may show another one
 _LARGEST = 4096  # calls of a network
 _WEIGHT = 3.0
+_SAID = 0.5  # by which names must agree better to be believed
 
 Both = tuple[Edges, Edges]
 
@@ -65,7 +67,8 @@ def doubt_twins(pairs: Pairs, edges: Both, kinds: Kinds) -> None:
         block = _hanging_together(pairs, edges, kinds, i, j)
         tried.update(block.items())
         new = _traded(pairs, block)
-        if _is_network(pairs, new) and _gains(pairs, edges, kinds, new):
+        is_better = _is_network(pairs, new) and _gains(pairs, edges, kinds, new)
+        if is_better and not _contradicts_names(pairs, new):
             doubted.update(new)
     calls = {one for one in doubted if pairs.take_back(one)}
     leaves = np.flatnonzero(is_leaf(pairs.npu))
@@ -76,6 +79,23 @@ def doubt_twins(pairs: Pairs, edges: Both, kinds: Kinds) -> None:
         held = leaves[begin:stop].tolist()
         if held and calls.issuperset(held):
             pairs.take_back(node)
+
+
+def _contradicts_names(pairs: Pairs, new: dict[int, int]) -> bool:
+    """Whether the names of modules speak for the partners and against the new ones."""
+    old = {i: int(pairs.partner[i]) for i in new}
+    said = [_said(pairs, [(i, j) for i, j in one.items() if j >= 0]) for one in (old, new)]
+    return said[0] > said[1] + _SAID
+
+
+def _said(pairs: Pairs, both: list[tuple[int, int]]) -> float:
+    """What the names of the modules of some pairs say on the average."""
+    words, others = pairs.known.words, pairs.known.other_words
+    total = 0.0
+    for i, j in both:
+        host, other = named(pairs.npu, np.array([i])), named(pairs.bench, np.array([j]))
+        total += float(words.said(host, others, other)[0, 0])
+    return total / max(len(both), 1)
 
 
 def _is_network(pairs: Pairs, nodes: Iterable[int]) -> bool:

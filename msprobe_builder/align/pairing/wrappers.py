@@ -63,11 +63,13 @@ def pair_wrappers(pairs: Pairs, core: Int, other_core: Int) -> None:
     """
     npu, bench = pairs.npu, pairs.bench
     names_tell = not npu.below[0].any() and not pairs.known.trust.equal
+    layer, other_layer = npu.parameters.count > 0, bench.parameters.count > 0
     for node in np.flatnonzero((pairs.partner > 0) & (core == np.arange(len(core)))).tolist():
         chain = _around(npu, core, node)
         other = int(pairs.partner[node])
         other_chain = _around(bench, other_core, other)
-        if names_tell and bool(chain) != bool(other_chain):
+        are_layers = layer[node] and other_layer[other]  # which are known by their weights
+        if names_tell and not are_layers and bool(chain) != bool(other_chain):
             debug, reference = _by_names(pairs, [node, *chain], [other, *other_chain])
             if (debug, reference) != (node, other) and pairs.take_back(node):
                 pairs.add(debug, reference, Evidence.WRAPPER, 2.0)
