@@ -68,23 +68,37 @@ def propagate(
     for _ in range(_SWEEPS):
         before = latent.copy()
         _take_in(runs, rows, seen, unknown, latent)
+        del told  # there are many rows, and what comes next takes the most room
         told, is_whole = _put_out(runs, rows, seen, does, latent, own)
         told[chosen] = np.where(np.isnan(told[chosen]), np.nan, np.fmax(told[chosen], by_choice))
-        free = does.free[table.node[rows.outputs]]
-        out = rows.outputs
-        expected = told[out]
-        least = rows.unseen[out] * np.minimum(expected, 1.0)
-        settled = np.fmax(np.minimum(seen.size[out], WORST), least)
-        latent[out] = np.where(unknown[out], expected, np.where(free, seen.size[out], settled))
-        handed = rows.handed_on
-        made = runs.maker[handed]
-        latent[handed] = np.where(
-            unknown[handed], np.where(made >= 0, latent[made], np.nan), seen.size[handed]
-        )
-        latent[out[runs.discrete[out] & (seen.differs[out])]] = 1.0
+        _settle(runs, rows, seen, does.free, unknown, told, latent)
         if np.allclose(before, latent, 0.01, 0.0, equal_nan=True):
             break
     return Expected(latent, told, is_whole)
+
+
+def _settle(
+    runs: Runs,
+    rows: _Rows,
+    seen: Observations,
+    free: Bool,
+    unknown: Bool,
+    told: Float,
+    latent: Float,
+) -> None:
+    """What outputs are off by: what was read, and a share of what was expected."""
+    out = rows.outputs
+    expected = told[out]
+    least = _UNSEEN[rows.unseen[out]] * np.minimum(expected, 1.0)
+    settled = np.fmax(np.minimum(seen.size[out], WORST), least)
+    settled = np.where(free[runs.npu.table.node[out]], seen.size[out], settled)
+    latent[out] = np.where(unknown[out], expected, settled)
+    handed = rows.handed_on
+    made = runs.maker[handed]
+    latent[handed] = np.where(
+        unknown[handed], np.where(made >= 0, latent[made], np.nan), seen.size[handed]
+    )
+    latent[out[runs.discrete[out] & (seen.differs[out])]] = 1.0
 
 
 def _by_choice(runs: Runs, seen: Observations, chosen: Bool) -> float:
@@ -103,7 +117,7 @@ class _Rows:
     outputs: Int  # of calls, and of modules in which nothing was recorded
     handed_on: Int  # outputs of modules that calls inside have put out
     judged: Bool  # nodes
-    unseen: Float  # by row, the share of an expected error that readings cannot deny
+    unseen: NDArray[np.uint8]  # by row, how many numbers deny an expected error, see _UNSEEN
     steep: Float  # by row, how many times smaller than the others its smallest element is
     least: Float  # by row, what its smallest element is off by, as a fraction of that element
     cancelled: Float  # by row of a product, the length of its terms over its own
@@ -124,7 +138,7 @@ class _Rows:
             np.flatnonzero(put_out & judged[table.node]),
             np.flatnonzero(put_out & runs.open[table.node]),
             judged,
-            _UNSEEN[np.where(np.isnan(seen.exact), (~np.isnan(seen.moved)).sum(axis=0), 4)],
+            np.where(np.isnan(seen.exact), (~np.isnan(seen.moved)).sum(axis=0, dtype=np.uint8), 4),
             steepness(seen),
             of_smallest(runs),
             cancelled,
@@ -136,7 +150,7 @@ def _take_in(runs: Runs, rows: _Rows, seen: Observations, unknown: Bool, latent:
     """What calls are given: what was read, and a share of what their makers' outputs are off by."""
     made = runs.maker[rows.inputs]
     of_maker = np.where(made >= 0, latent[made], np.nan)
-    unseen = np.where(of_maker < 1, rows.unseen[rows.inputs] * of_maker, 0.0)
+    unseen = np.where(of_maker < 1, _UNSEEN[rows.unseen[rows.inputs]] * of_maker, 0.0)
     read = np.fmax(np.minimum(seen.size[rows.inputs], WORST), np.nan_to_num(unseen))
     read = np.fmax(read, rows.sparse[rows.inputs])
     other = runs.discrete[rows.inputs] & (seen.differs[rows.inputs])
@@ -170,11 +184,25 @@ def _put_out(
     runs: Runs, rows: _Rows, seen: Observations, does: Conduct, latent: Float, own: Float
 ) -> tuple[Float, Bool]:
     """What is expected of outputs, and where all that went in is known."""
+    table, out = runs.npu.table, rows.outputs
+    node, at = table.node[out], table.node[rows.inputs]
+    amount = _amounts(runs, rows, seen, does, latent)
+    of_many = runs.npu.calls.is_module & ~does.is_known
+    amount[(of_many | does.composite)[node]] *= _OF_MODULES
+    result = np.hypot(does.gain[node] * amount, own)
+    _of_gradients(runs, rows, seen, does, latent, own, result)
+    full = np.full(len(table), np.nan)
+    full[out] = np.minimum(result, WORST)
+    unknown = np.bincount(at, np.isnan(latent[rows.inputs]), len(runs.npu.tree)) > 0
+    return full, np.asarray(~unknown[table.node])
+
+
+def _amounts(runs: Runs, rows: _Rows, seen: Observations, does: Conduct, latent: Float) -> Float:
+    """What calls make of the errors of what they are given, by output."""
     table, size = runs.npu.table, len(runs.npu.tree)
     inputs, out = rows.inputs, rows.outputs
     at, node = table.node[inputs], table.node[out]
-    error = latent[inputs]
-    known = np.nan_to_num(error)
+    known = np.nan_to_num(latent[inputs])
 
     def total(values: Float) -> Float:
         return np.sqrt(np.bincount(at, np.nan_to_num(values) ** 2, size))
@@ -184,13 +212,15 @@ def _put_out(
         np.maximum.at(found, where, np.nan_to_num(values))
         return found
 
+    def finite(column: Float) -> Float:
+        """What is infinite throughout is exact."""
+        given = column[inputs]
+        given[np.isinf(given)] = 0.0
+        return given
+
     relative = np.minimum(total(known), WORST)
-    # What is infinite throughout is exact.
-    rms, norm, peak = (
-        np.where(np.isinf(one[inputs]), 0.0, one[inputs])
-        for one in (seen.rms, seen.norm, seen.peak)
-    )
-    absolute, whole, reach = total(known * rms), total(known * norm), largest(known * peak, at)
+    absolute, whole = total(known * finite(seen.rms)), total(known * finite(seen.norm))
+    reach = largest(known * finite(seen.peak), at)
     with np.errstate(all="ignore"):
         flat = np.nan_to_num(1 - (seen.mean[inputs] / seen.rms[inputs]) ** 2, nan=1.0)
         around_mean = largest(known / np.sqrt(np.clip(flat, 1 / _CLIP**2, 1)), at)
@@ -224,14 +254,7 @@ def _put_out(
         steep, least = largest(rows.steep[inputs], at), largest(rows.least[inputs], at)
         stretched = np.fmax(relative[node] * np.fmax(steep[node], 1.0), least[node])
         at_least(forward & (does.steep[node] > 1), stretched)
-    of_many = runs.npu.calls.is_module & ~does.is_known
-    amount[(of_many | does.composite)[node]] *= _OF_MODULES
-    result = np.hypot(does.gain[node] * amount, own)
-    _of_gradients(runs, rows, seen, does, latent, own, result)
-    full = np.full(len(table), np.nan)
-    full[out] = np.minimum(result, WORST)
-    unknown = np.bincount(at, np.isnan(error), size) > 0
-    return full, np.asarray(~unknown[table.node])
+    return amount
 
 
 def _cancelling(seen: Observations, inputs: Int, node: Int, size: int) -> Float:
@@ -292,10 +315,7 @@ def _of_gradients(
     out = rows.outputs
     node = table.node[out]
     back = runs.backward[node] & (twin[node] >= 0)
-    every = np.flatnonzero(table.is_tensor & ~runs.backward[table.node])
-    kept, steep = np.zeros(size), np.ones(size)
-    np.maximum.at(kept, table.node[every], np.nan_to_num(latent[every]))
-    np.maximum.at(steep, table.node[every], rows.steep[every])
+    kept, steep = _kept(runs, rows, latent)
     error = np.minimum(kept[twin[node]], WORST)
     flips = error * seen.elements[out]  # of elements whose density is about one where they turn
     flipped = np.where(
@@ -346,6 +366,17 @@ def _of_gradients(
         np.minimum(steep[twin[node]], 3.0),
     )
     result[back & (does.kind[node] <= SUMS)] *= steepness[back & (does.kind[node] <= SUMS)]
+
+
+def _kept(runs: Runs, rows: _Rows, latent: Float) -> tuple[Float, Float]:
+    """By node the largest error, and the least element, of all that a forward call kept."""
+    table, size = runs.npu.table, len(runs.npu.tree)
+    every = np.flatnonzero(table.is_tensor & ~runs.backward[table.node])
+    node = table.node[every]
+    kept, steep = np.zeros(size), np.ones(size)
+    np.maximum.at(kept, node, np.nan_to_num(latent[every]))
+    np.maximum.at(steep, node, rows.steep[every])
+    return kept, steep
 
 
 _DRAWS = 3.0  # times: two draws of one error differ
