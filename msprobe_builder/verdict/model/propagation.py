@@ -68,7 +68,7 @@ def propagate(
     for _ in range(_SWEEPS):
         before = latent.copy()
         _take_in(runs, rows, seen, unknown, latent)
-        del told  # there are many rows, and what comes next takes the most room
+        del told  # what comes next takes the most room
         told, is_whole = _put_out(runs, rows, seen, does, latent, own)
         told[chosen] = np.where(np.isnan(told[chosen]), np.nan, np.fmax(told[chosen], by_choice))
         _settle(runs, rows, seen, does.free, unknown, told, latent)
@@ -116,12 +116,11 @@ class _Rows:
     inputs: Int
     outputs: Int  # of calls, and of modules in which nothing was recorded
     handed_on: Int  # outputs of modules that calls inside have put out
-    judged: Bool  # nodes
     unseen: NDArray[np.uint8]  # by row, how many numbers deny an expected error, see _UNSEEN
     steep: Float  # by row, how many times smaller than the others its smallest element is
-    least: Float  # by row, what its smallest element is off by, as a fraction of that element
-    cancelled: Float  # by row of a product, the length of its terms over its own
-    sparse: Float  # by row, what it is off by though its extremes are not
+    least: Float  # by input, what its smallest element is off by, as a fraction of that element
+    cancelled: Float  # by output of a product, the length of its terms over its own
+    sparse: Float  # by input, what it is off by though its extremes are not
 
     @staticmethod
     def of(runs: Runs, seen: Observations) -> _Rows:
@@ -133,16 +132,16 @@ class _Rows:
         inputs = np.flatnonzero(given)
         cancelled = _cancelling(seen, inputs, table.node, len(runs.npu.tree))
         cancelled *= _cancelling_back(runs, inputs, np.flatnonzero(put_out), seen)
+        outputs = np.flatnonzero(put_out & judged[table.node])
         return _Rows(
             inputs,
-            np.flatnonzero(put_out & judged[table.node]),
+            outputs,
             np.flatnonzero(put_out & runs.open[table.node]),
-            judged,
             np.where(np.isnan(seen.exact), (~np.isnan(seen.moved)).sum(axis=0, dtype=np.uint8), 4),
             steepness(seen),
-            of_smallest(runs),
-            cancelled,
-            of_few(runs, seen),
+            of_smallest(runs)[inputs],
+            cancelled[outputs],
+            of_few(runs, seen)[inputs],
         )
 
 
@@ -152,7 +151,7 @@ def _take_in(runs: Runs, rows: _Rows, seen: Observations, unknown: Bool, latent:
     of_maker = np.where(made >= 0, latent[made], np.nan)
     unseen = np.where(of_maker < 1, _UNSEEN[rows.unseen[rows.inputs]] * of_maker, 0.0)
     read = np.fmax(np.minimum(seen.size[rows.inputs], WORST), np.nan_to_num(unseen))
-    read = np.fmax(read, rows.sparse[rows.inputs])
+    read = np.fmax(read, rows.sparse)
     other = runs.discrete[rows.inputs] & (seen.differs[rows.inputs])
     read = np.where(other, 1.0, read)
     latent[rows.inputs] = np.where(unknown[rows.inputs], of_maker, read)
@@ -228,7 +227,8 @@ def _amounts(runs: Runs, rows: _Rows, seen: Observations, does: Conduct, latent:
         kind = does.kind[node]
 
         def at_least(where: Bool, other: Float) -> None:
-            amount[where] = np.fmax(amount, np.clip(np.nan_to_num(other), 0, WORST))[where]
+            told = np.clip(np.nan_to_num(other[where]), 0, WORST)
+            amount[where] = np.fmax(amount[where], told)
 
         forward = ~runs.backward[node]
         averages = does.averages[node]  # whose gradient is the same for each that went in
@@ -241,7 +241,7 @@ def _amounts(runs: Runs, rows: _Rows, seen: Observations, does: Conduct, latent:
         at_least(does.multiplies[node], _ALL_ONE_WAY * relative[node] * many)
         at_least(kind == REACH, np.fmax(relative[node], reach[node]))
         at_least(does.near_zero[node], np.fmax(relative[node], reach[node]) / seen.rms[out])
-        at_least(forward & (kind == PRODUCTS), relative[node] * rows.cancelled[out])
+        at_least(forward & (kind == PRODUCTS), relative[node] * rows.cancelled)
         at_least(does.normalises[node] & (kind != REACH), around_mean[node])
         one = _FLIPPED / np.sqrt(seen.elements[out])
         likely = relative[node] * seen.elements[out] > A_FLIP
@@ -251,7 +251,7 @@ def _amounts(runs: Runs, rows: _Rows, seen: Observations, does: Conduct, latent:
         at_least(chooses | jumps, np.fmax(np.sqrt(relative[node]), one))
         at_least(jumps & (seen.norm[out] == 0), np.full(len(out), WORST))  # from the edge of a step
         at_least(does.turns[node] & (relative[node] > 0), np.ones(len(out)))
-        steep, least = largest(rows.steep[inputs], at), largest(rows.least[inputs], at)
+        steep, least = largest(rows.steep[inputs], at), largest(rows.least, at)
         stretched = np.fmax(relative[node] * np.fmax(steep[node], 1.0), least[node])
         at_least(forward & (does.steep[node] > 1), stretched)
     return amount
@@ -315,17 +315,9 @@ def _of_gradients(
     out = rows.outputs
     node = table.node[out]
     back = runs.backward[node] & (twin[node] >= 0)
-    kept, steep = _kept(runs, rows, latent)
-    error = np.minimum(kept[twin[node]], WORST)
-    flips = error * seen.elements[out]  # of elements whose density is about one where they turn
-    flipped = np.where(
-        flips > A_FLIP, np.fmax(np.sqrt(error), 1 / np.sqrt(seen.elements[out])), error
-    )
-    error = np.where(does.kinks[node] & (error < 1), flipped, error)
-    kept_well = np.where(does.composite[node], _OF_MODULES, 1.0)
-    result[back] = np.hypot(result, _KEPT * kept_well * error)[back]
+    steep = _of_kept(runs, rows, seen, does, latent, back, result)
     products = back & (does.kind[node] == PRODUCTS)
-    result[products] *= rows.cancelled[out][products]
+    result[products] *= rows.cancelled[products]
     # A gradient that is reduced cancels: its error stands in proportion to what went in.
     given = rows.inputs[~runs.discrete[rows.inputs]]
     length, most, error_in = np.zeros(size), np.zeros(size), np.zeros(size)
@@ -368,15 +360,31 @@ def _of_gradients(
     result[back & (does.kind[node] <= SUMS)] *= steepness[back & (does.kind[node] <= SUMS)]
 
 
-def _kept(runs: Runs, rows: _Rows, latent: Float) -> tuple[Float, Float]:
-    """By node the largest error, and the least element, of all that a forward call kept."""
-    table, size = runs.npu.table, len(runs.npu.tree)
+def _of_kept(
+    runs: Runs,
+    rows: _Rows,
+    seen: Observations,
+    does: Conduct,
+    latent: Float,
+    back: Bool,
+    result: Float,
+) -> Float:
+    """Add what gradients owe to errors of what was kept; by node its least element."""
+    table, twin, size = runs.npu.table, runs.npu.calls.twin, len(runs.npu.tree)
     every = np.flatnonzero(table.is_tensor & ~runs.backward[table.node])
-    node = table.node[every]
     kept, steep = np.zeros(size), np.ones(size)
-    np.maximum.at(kept, node, np.nan_to_num(latent[every]))
-    np.maximum.at(steep, node, rows.steep[every])
-    return kept, steep
+    np.maximum.at(kept, table.node[every], np.nan_to_num(latent[every]))
+    np.maximum.at(steep, table.node[every], rows.steep[every])
+    out, node = rows.outputs, table.node[rows.outputs]
+    error = np.minimum(kept[twin[node]], WORST)
+    flips = error * seen.elements[out]  # of elements whose density is about one where they turn
+    flipped = np.where(
+        flips > A_FLIP, np.fmax(np.sqrt(error), 1 / np.sqrt(seen.elements[out])), error
+    )
+    error = np.where(does.kinks[node] & (error < 1), flipped, error)
+    kept_well = np.where(does.composite[node], _OF_MODULES, 1.0)
+    result[back] = np.hypot(result, _KEPT * kept_well * error)[back]
+    return steep
 
 
 _DRAWS = 3.0  # times: two draws of one error differ
