@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import gc
 
-_RARER = 10
-_RARER_WITH_FLOW = 16
+# Objects that are kept of a call, beside those that a training itself keeps of one.
+_RARER = 50
+_RARER_WITH_FLOW = 80
 
 
 class RareGarbage:
     """Has Python look for garbage about as often as without recording.
 
-    Of each call some twenty objects are kept until the step is over, with the flow of data more
-    than thirty, and Python looks for garbage whenever so many were made: ten times as often as
-    else, and now and then through all objects of the program.
+    Of each call some eighteen objects are kept until the step is over, with the flow of data
+    thirty, where a training keeps a third of one. Python looks for garbage whenever so many were
+    made, through all of them, and now and then through all objects of the program.
     """
 
     def __init__(self, with_flow: bool = False) -> None:

@@ -214,7 +214,7 @@ def test_the_program_decides_when_to_look_for_garbage(
         if meanwhile is not None:
             wanted = meanwhile()
 
-    rare = (10 * wanted[0], *wanted[1:])
+    rare = (50 * wanted[0], *wanted[1:])
     record(tmp_path, step, nn.Linear(2, 2))
     assert found == [rare]
     assert gc.get_threshold() == wanted

@@ -42,9 +42,8 @@ def of_smallest(runs: Runs) -> Float:
     table, other = runs.npu.table, runs.other
     result = np.zeros(len(table))
     rows = np.flatnonzero((other >= 0) & table.is_tensor)
-    debug, reference = (
-        one[:2] for one in (table.statistics[:, rows], runs.bench.table.statistics[:, other[rows]])
-    )
+    debug = table.statistics[:2, rows]
+    reference = runs.bench.table.statistics[:2, other[rows]]
     with np.errstate(all="ignore"):
         smallest = np.abs(reference).min(axis=0)
         apart = np.abs(np.abs(debug).min(axis=0) - smallest) / smallest

@@ -49,6 +49,7 @@ _HALF = 0.5  # of one
 # Of what tensors usually hold, what rounding may leave of nothing; of few digits it leaves more.
 _REMAINS, _REMAINING_UNITS = 1e-3, 8.0
 _MOST_READ, _MOST_OF_READ = 20 * SINGLE, 0.9  # what sums of any order may differ by
+_AT_ONCE = 1 << 16  # rows, as each takes half a kilobyte meanwhile
 _EXACT_SPREAD = 1.5  # e that was measured, in units of e that was expected
 
 
@@ -87,13 +88,57 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
     other = runs.other[rows]
     # Tensors of other sizes are other tensors: nothing is read of them.
     rows, other = rows[alike := table.numel[rows] == bench.numel[other]], other[alike]
+    norms = table.statistics[_NORM, rows], bench.statistics[_NORM, other]
+    elements = np.fmax(table.numel, 1.0)
+    unknown = [np.full(size, np.nan) for _ in range(8)]
+    result = Observations(
+        size=unknown[0],
+        shown=unknown[7],
+        moved=np.full((4, size), np.nan),
+        exact=unknown[1],
+        rms=unknown[2],
+        norm=unknown[3],
+        mean=unknown[4],
+        peak=unknown[5],
+        smallest=unknown[6],
+        elements=elements,
+        resolution=_resolution(runs, elements, rows, *norms),
+        remains=np.zeros(size, dtype=bool),
+        differs=np.zeros(size, dtype=bool),
+        is_factor=np.zeros(size, dtype=bool),
+    )
+    is_something = _is_something(runs, rows, *norms)
+    one = np.zeros((2, size))
+    for begin in range(0, len(rows), _AT_ONCE):
+        part = slice(begin, begin + _AT_ONCE)
+        _read(result, one, runs, rows[part], other[part], is_something[part])
+    result.resolution[:] = np.fmax(result.resolution, _read_otherwise(runs, result, rows, one))
+    _shown_by_casts(result, runs)
+    _measured(result, runs, comparisons)
+    least = np.fmax(_CLEARLY * result.resolution, one)
+    result.differs[:] = (result.moved[:_MEAN] > 0).any(axis=0)
+    result.differs[:] |= (result.moved[_MEAN:] > least).any(axis=0)
+    result.differs[result.exact > 0] = True
+    # What sums of whole numbers differ by that are the same is their recorder's.
+    same = runs.discrete & ~result.differs & (result.size > 0)
+    # What one side reads, and is about the same, has been written to in the meantime.
+    hollow = runs.meaningless_on_both | (runs.meaningless & ~(result.size < _UNRELATED))
+    _read_nothing(result, (hollow & (runs.other >= 0)) | same)
+    return result
+
+
+def _read(
+    result: Observations, one: Float, runs: Runs, rows: Int, other: Int, is_something: Bool
+) -> None:
+    """Fill in what was recorded of some rows, and what whole numbers move by at least."""
+    table, bench = runs.npu.table, runs.bench.table
     debug, reference = table.statistics[:, rows], bench.statistics[:, other]
     absent = table.missing[rows] | bench.missing[other]
     known = (absent[None, :] & (1 << np.arange(4))[:, None]) == 0
-    elements = np.fmax(table.numel, 1.0)
+    elements = result.elements[rows]
     with np.errstate(all="ignore"):
         peak = np.fmax(np.abs(reference[_MAX]), np.abs(reference[_MIN]))
-        rms = reference[_NORM] / np.sqrt(elements[rows])
+        rms = reference[_NORM] / np.sqrt(elements)
         rms = np.where(np.isfinite(rms) & (rms > 0), rms, peak)
         hides = masked_rows(debug), masked_rows(reference)
         masked = hides[0] | hides[1]
@@ -121,29 +166,12 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
         shown = np.fmax.reduce(np.where(known, apart / told, np.nan), axis=0)
     moved[_MIN:, masked] = _masked_otherwise(debug, reference, *hides)[masked]
     moved = np.where(np.isfinite(moved) & known, moved, np.nan)
-    moved[:, _is_something(runs, rows, debug, reference)] = WORST
+    moved[:, is_something] = WORST
     broken = known & (np.isfinite(debug) != np.isfinite(reference))
     broken &= ~((debug < _MASK_FROM) & (reference < _MASK_FROM))
     moved[:, broken[:_MEAN].any(axis=0)] = WORST
     moved = np.minimum(moved, WORST)
-    unknown = [np.full(size, np.nan) for _ in range(8)]
-    result = Observations(
-        size=unknown[0],
-        shown=unknown[7],
-        moved=np.full((4, size), np.nan),
-        exact=unknown[1],
-        rms=unknown[2],
-        norm=unknown[3],
-        mean=unknown[4],
-        peak=unknown[5],
-        smallest=unknown[6],
-        elements=elements,
-        resolution=_resolution(runs, elements, rows, debug, reference),
-        remains=np.zeros(size, dtype=bool),
-        differs=np.zeros(size, dtype=bool),
-        is_factor=np.zeros(size, dtype=bool),
-    )
-    several = elements[rows] >= _SEVERAL  # of a single one all numbers are the same
+    several = elements >= _SEVERAL  # of a single one all numbers are the same
     result.is_factor[rows] = several & _are_multiples(debug, reference, rms)
     for column, values in (
         (result.rms, rms),
@@ -157,29 +185,15 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
     left = (reference[_NORM] == 0) & (debug[_NORM] > 0) & np.isnan(moved).any(axis=0)
     left &= ~runs.discrete[rows]
     result.remains[rows] = left
-    usual = debug[_NORM] / np.sqrt(elements[rows])
+    usual = debug[_NORM] / np.sqrt(elements)
     for column, values in ((result.rms, usual), (result.norm, debug[_NORM]), (result.peak, usual)):
         column[rows[left]] = values[left]
     result.moved[:, rows] = moved
-    result.size[rows] = np.fmax.reduce(moved, axis=0)
+    result.size[rows] = size = np.fmax.reduce(moved, axis=0)
     is_plain = np.isfinite(shown) & ~masked & ~broken[:_MEAN].any(axis=0)
-    shown = np.where(is_plain, shown, result.size[rows])
-    result.shown[rows] = np.where(result.size[rows] > 0, np.minimum(shown, _MOST_SHOWN), 0.0)
-    one = np.zeros((2, size))
-    one[:, rows] = np.where(runs.discrete[rows], _one_more(elements[rows], reference, unit), 0.0)
-    result.resolution[:] = np.fmax(result.resolution, _read_otherwise(runs, result, rows, one))
-    _shown_by_casts(result, runs)
-    _measured(result, runs, comparisons)
-    least = np.fmax(_CLEARLY * result.resolution, one)
-    result.differs[:] = (result.moved[:_MEAN] > 0).any(axis=0)
-    result.differs[:] |= (result.moved[_MEAN:] > least).any(axis=0)
-    result.differs[result.exact > 0] = True
-    # What sums of whole numbers differ by that are the same is their recorder's.
-    same = runs.discrete & ~result.differs & (result.size > 0)
-    # What one side reads, and is about the same, has been written to in the meantime.
-    hollow = runs.meaningless_on_both | (runs.meaningless & ~(result.size < _UNRELATED))
-    _read_nothing(result, (hollow & (runs.other >= 0)) | same)
-    return result
+    shown = np.where(is_plain, shown, size)
+    result.shown[rows] = np.where(size > 0, np.minimum(shown, _MOST_SHOWN), 0.0)
+    one[:, rows] = np.where(runs.discrete[rows], _one_more(elements, reference, unit), 0.0)
 
 
 def _shown_by_casts(result: Observations, runs: Runs) -> None:
@@ -211,9 +225,9 @@ def _read_nothing(result: Observations, rows: Bool) -> None:
     result.differs[rows] = result.is_factor[rows] = False
 
 
-def _is_something(runs: Runs, rows: Int, debug: Float, reference: Float) -> Bool:
+def _is_something(runs: Runs, rows: Int, norms: Float, reference: Float) -> Bool:
     """Where the reference has zeros alone, and this run what is no remainder of rounding."""
-    usual = debug[_NORM] / np.sqrt(np.fmax(runs.npu.table.numel[rows], 1.0))
+    usual = norms / np.sqrt(np.fmax(runs.npu.table.numel[rows], 1.0))
     some = ~runs.discrete[rows] & np.isfinite(usual) & (usual > 0)
     back = runs.backward[runs.npu.table.node[rows]]
     least = np.fmax(_REMAINS, _REMAINING_UNITS * runs.coarse[rows])
@@ -221,7 +235,7 @@ def _is_something(runs: Runs, rows: Int, debug: Float, reference: Float) -> Bool
     for here in (some & ~back, some & back):
         if here.any():
             result |= here & (usual > least * np.median(usual[here]))
-    return np.asarray(result & (reference[_NORM] == 0))
+    return np.asarray(result & (reference == 0))
 
 
 def _one_more(elements: Float, reference: Float, unit: Float) -> Float:
@@ -290,11 +304,11 @@ def _masked_otherwise(debug: Float, reference: Float, masked: Bool, other_masked
     return np.asarray(np.sqrt(share))
 
 
-def _resolution(runs: Runs, elements: Float, rows: Int, debug: Float, reference: Float) -> Float:
+def _resolution(runs: Runs, elements: Float, rows: Int, norms: Float, reference: Float) -> Float:
     """What mean and norm may be off by their recorder's sums alone, as a fraction."""
     result = SUMMED + _SUMMED_PER_ELEMENT * elements
     half = runs.coarse[rows] > SINGLE
-    if any(_are_half(one[_NORM][half]) for one in (debug, reference)):
+    if any(_are_half(one[half]) for one in (norms, reference)):
         result[rows[half]] = _HALF_NORM * runs.coarse[rows[half]]
     return np.asarray(result)
 

@@ -16,6 +16,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.model.conduct import MOVES, PRODUCTS, REACH, SUMS, Conduct
 from msprobe_builder.verdict.model.elements import STEEPEST, of_few, of_smallest, steepness
 from msprobe_builder.verdict.model.observations import COMMON, ROUNDED, WORST, Observations
+from msprobe_builder.verdict.model.products import CLIP, cancelling, cancelling_back, uneven
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -31,8 +32,6 @@ _KEPT = 3.0  # of the error of what the forward call kept, what a gradient shows
 A_FLIP = 0.01  # expected number of elements behind a kink from which on one may be
 _CHOSEN = 0.3  # what a row in ten that was chosen otherwise makes a tensor differ by
 _LITTLE_OF_IT = 10.0  # times less than a tensor is off by may show in its numbers
-_CLIP = 10.0  # the largest amplification by cancellation that is believed
-_CANCELS = 100.0  # the same of what products put out
 _ALL_ONE_WAY = 3.0  # errors of factors are those of all that is multiplied behind them
 _ROUNDED_ONCE = 12**-0.5  # of a rounding unit, what an even spread over one is off by
 _OF_MODULES = 4.0  # a module whose class tells no operator makes many calls
@@ -69,23 +68,37 @@ def propagate(
     for _ in range(_SWEEPS):
         before = latent.copy()
         _take_in(runs, rows, seen, unknown, latent)
+        del told  # what comes next takes the most room
         told, is_whole = _put_out(runs, rows, seen, does, latent, own)
         told[chosen] = np.where(np.isnan(told[chosen]), np.nan, np.fmax(told[chosen], by_choice))
-        free = does.free[table.node[rows.outputs]]
-        out = rows.outputs
-        expected = told[out]
-        least = rows.unseen[out] * np.minimum(expected, 1.0)
-        settled = np.fmax(np.minimum(seen.size[out], WORST), least)
-        latent[out] = np.where(unknown[out], expected, np.where(free, seen.size[out], settled))
-        handed = rows.handed_on
-        made = runs.maker[handed]
-        latent[handed] = np.where(
-            unknown[handed], np.where(made >= 0, latent[made], np.nan), seen.size[handed]
-        )
-        latent[out[runs.discrete[out] & (seen.differs[out])]] = 1.0
+        _settle(runs, rows, seen, does.free, unknown, told, latent)
         if np.allclose(before, latent, 0.01, 0.0, equal_nan=True):
             break
     return Expected(latent, told, is_whole)
+
+
+def _settle(
+    runs: Runs,
+    rows: _Rows,
+    seen: Observations,
+    free: Bool,
+    unknown: Bool,
+    told: Float,
+    latent: Float,
+) -> None:
+    """What outputs are off by: what was read, and a share of what was expected."""
+    out = rows.outputs
+    expected = told[out]
+    least = _UNSEEN[rows.unseen[out]] * np.minimum(expected, 1.0)
+    settled = np.fmax(np.minimum(seen.size[out], WORST), least)
+    settled = np.where(free[runs.npu.table.node[out]], seen.size[out], settled)
+    latent[out] = np.where(unknown[out], expected, settled)
+    handed = rows.handed_on
+    made = runs.maker[handed]
+    latent[handed] = np.where(
+        unknown[handed], np.where(made >= 0, latent[made], np.nan), seen.size[handed]
+    )
+    latent[out[runs.discrete[out] & (seen.differs[out])]] = 1.0
 
 
 def _by_choice(runs: Runs, seen: Observations, chosen: Bool) -> float:
@@ -103,14 +116,12 @@ class _Rows:
     inputs: Int
     outputs: Int  # of calls, and of modules in which nothing was recorded
     handed_on: Int  # outputs of modules that calls inside have put out
-    judged: Bool  # nodes
-    unseen: Float  # by row, the share of an expected error that readings cannot deny
+    unseen: NDArray[np.uint8]  # by row, how many numbers deny an expected error, see _UNSEEN
     steep: Float  # by row, how many times smaller than the others its smallest element is
-    least: Float  # by row, what its smallest element is off by, as a fraction of that element
-    cancelled: Float  # by row of a product, the length of its terms over its own
-    uneven: Float  # by row of a product by elements, the size of unrelated factors over its own
-    sparse: Float  # by row, what it is off by though its extremes are not
-    held: Float  # by row, what holding it in other types on both sides costs at least
+    least: Float  # by input, what its smallest element is off by, as a fraction of that element
+    cancelled: Float  # by output of a product, the length of its terms over its own
+    uneven: Float  # by output of a product by elements, the size of unrelated factors over its own
+    hidden: Float  # by input, what it is off by at least, whatever is read of it
 
     @staticmethod
     def of(runs: Runs, seen: Observations) -> _Rows:
@@ -120,20 +131,19 @@ class _Rows:
         given &= judged[table.node] | calls.is_module[table.node]
         put_out = runs.rows(Section.OUTPUT)
         inputs = np.flatnonzero(given)
-        cancelled = _cancelling(seen, inputs, table.node, len(runs.npu.tree))
-        cancelled *= _cancelling_back(runs, inputs, np.flatnonzero(put_out), seen)
+        cancelled = cancelling(seen, inputs, table.node, len(runs.npu.tree))
+        cancelled *= cancelling_back(runs, inputs, np.flatnonzero(put_out), seen)
+        outputs = np.flatnonzero(put_out & judged[table.node])
         return _Rows(
             inputs,
-            np.flatnonzero(put_out & judged[table.node]),
+            outputs,
             np.flatnonzero(put_out & runs.open[table.node]),
-            judged,
-            _UNSEEN[np.where(np.isnan(seen.exact), (~np.isnan(seen.moved)).sum(axis=0), 4)],
+            np.where(np.isnan(seen.exact), (~np.isnan(seen.moved)).sum(axis=0, dtype=np.uint8), 4),
             steepness(seen),
-            of_smallest(runs),
-            cancelled,
-            _uneven(runs, inputs, np.flatnonzero(put_out), seen),
-            of_few(runs, seen),
-            _held(runs, seen),
+            of_smallest(runs)[inputs],
+            cancelled[outputs],
+            uneven(runs, inputs, np.flatnonzero(put_out), seen)[outputs],
+            np.fmax(of_few(runs, seen), _held(runs, seen))[inputs],
         )
 
 
@@ -151,9 +161,9 @@ def _take_in(runs: Runs, rows: _Rows, seen: Observations, unknown: Bool, latent:
     """What calls are given: what was read, and a share of what their makers' outputs are off by."""
     made = runs.maker[rows.inputs]
     of_maker = np.where(made >= 0, latent[made], np.nan)
-    unseen = np.where(of_maker < 1, rows.unseen[rows.inputs] * of_maker, 0.0)
+    unseen = np.where(of_maker < 1, _UNSEEN[rows.unseen[rows.inputs]] * of_maker, 0.0)
     read = np.fmax(np.minimum(seen.size[rows.inputs], WORST), np.nan_to_num(unseen))
-    read = np.fmax(read, np.fmax(rows.sparse, rows.held)[rows.inputs])
+    read = np.fmax(read, rows.hidden)
     other = runs.discrete[rows.inputs] & (seen.differs[rows.inputs])
     read = np.where(other, 1.0, read)
     latent[rows.inputs] = np.where(unknown[rows.inputs], of_maker, read)
@@ -185,11 +195,25 @@ def _put_out(
     runs: Runs, rows: _Rows, seen: Observations, does: Conduct, latent: Float, own: Float
 ) -> tuple[Float, Bool]:
     """What is expected of outputs, and where all that went in is known."""
+    table, out = runs.npu.table, rows.outputs
+    node, at = table.node[out], table.node[rows.inputs]
+    amount = _amounts(runs, rows, seen, does, latent)
+    of_many = runs.npu.calls.is_module & ~does.is_known
+    amount[(of_many | does.composite)[node]] *= _OF_MODULES
+    result = np.hypot(does.gain[node] * amount, own)
+    _of_gradients(runs, rows, seen, does, latent, own, result)
+    full = np.full(len(table), np.nan)
+    full[out] = np.minimum(result, WORST)
+    unknown = np.bincount(at, np.isnan(latent[rows.inputs]), len(runs.npu.tree)) > 0
+    return full, np.asarray(~unknown[table.node])
+
+
+def _amounts(runs: Runs, rows: _Rows, seen: Observations, does: Conduct, latent: Float) -> Float:
+    """What calls make of the errors of what they are given, by output."""
     table, size = runs.npu.table, len(runs.npu.tree)
     inputs, out = rows.inputs, rows.outputs
     at, node = table.node[inputs], table.node[out]
-    error = latent[inputs]
-    known = np.nan_to_num(error)
+    known = np.nan_to_num(latent[inputs])
 
     def total(values: Float) -> Float:
         return np.sqrt(np.bincount(at, np.nan_to_num(values) ** 2, size))
@@ -199,21 +223,24 @@ def _put_out(
         np.maximum.at(found, where, np.nan_to_num(values))
         return found
 
+    def finite(column: Float) -> Float:
+        """What is infinite throughout is exact."""
+        given = column[inputs]
+        given[np.isinf(given)] = 0.0
+        return given
+
     relative = np.minimum(total(known), WORST)
-    # What is infinite throughout is exact.
-    rms, norm, peak = (
-        np.where(np.isinf(one[inputs]), 0.0, one[inputs])
-        for one in (seen.rms, seen.norm, seen.peak)
-    )
-    absolute, whole, reach = total(known * rms), total(known * norm), largest(known * peak, at)
+    absolute, whole = total(known * finite(seen.rms)), total(known * finite(seen.norm))
+    reach = largest(known * finite(seen.peak), at)
     with np.errstate(all="ignore"):
         flat = np.nan_to_num(1 - (seen.mean[inputs] / seen.rms[inputs]) ** 2, nan=1.0)
-        around_mean = largest(known / np.sqrt(np.clip(flat, 1 / _CLIP**2, 1)), at)
+        around_mean = largest(known / np.sqrt(np.clip(flat, 1 / CLIP**2, 1)), at)
         amount = relative[node].copy()
         kind = does.kind[node]
 
         def at_least(where: Bool, other: Float) -> None:
-            amount[where] = np.fmax(amount, np.clip(np.nan_to_num(other), 0, WORST))[where]
+            told = np.clip(np.nan_to_num(other[where]), 0, WORST)
+            amount[where] = np.fmax(amount[where], told)
 
         forward = ~runs.backward[node]
         averages = does.averages[node]  # whose gradient is the same for each that went in
@@ -226,8 +253,8 @@ def _put_out(
         at_least(does.multiplies[node], _ALL_ONE_WAY * relative[node] * many)
         at_least(kind == REACH, np.fmax(relative[node], reach[node]))
         at_least(does.near_zero[node], np.fmax(relative[node], reach[node]) / seen.rms[out])
-        at_least(forward & (kind == PRODUCTS), relative[node] * rows.cancelled[out])
-        at_least(forward & does.scales[node], relative[node] * rows.uneven[out])
+        at_least(forward & (kind == PRODUCTS), relative[node] * rows.cancelled)
+        at_least(forward & does.scales[node], relative[node] * rows.uneven)
         at_least(does.normalises[node] & (kind != REACH), around_mean[node])
         one = _FLIPPED / np.sqrt(seen.elements[out])
         likely = relative[node] * seen.elements[out] > A_FLIP
@@ -237,80 +264,10 @@ def _put_out(
         at_least(chooses | jumps, np.fmax(np.sqrt(relative[node]), one))
         at_least(jumps & (seen.norm[out] == 0), np.full(len(out), WORST))  # from the edge of a step
         at_least(does.turns[node] & (relative[node] > 0), np.ones(len(out)))
-        steep, least = largest(rows.steep[inputs], at), largest(rows.least[inputs], at)
+        steep, least = largest(rows.steep[inputs], at), largest(rows.least, at)
         stretched = np.fmax(relative[node] * np.fmax(steep[node], 1.0), least[node])
         at_least(forward & (does.steep[node] > 1), stretched)
-    of_many = runs.npu.calls.is_module & ~does.is_known
-    amount[(of_many | does.composite)[node]] *= _OF_MODULES
-    result = np.hypot(does.gain[node] * amount, own)
-    _of_gradients(runs, rows, seen, does, latent, own, result)
-    full = np.full(len(table), np.nan)
-    full[out] = np.minimum(result, WORST)
-    unknown = np.bincount(at, np.isnan(error), size) > 0
-    return full, np.asarray(~unknown[table.node])
-
-
-def _cancelling(seen: Observations, inputs: Int, node: Int, size: int) -> Float:
-    """By row the length of a product of operands without a common direction over its own."""
-    factors = np.zeros(size)
-    elements = np.zeros(size)
-    first = inputs[seen.norm[inputs] > 0]
-    # Of the two largest operands; a bias adds little.
-    order = first[np.lexsort((-seen.elements[first], node[first]))]
-    turn = np.arange(len(order)) - np.searchsorted(node[order], node[order])
-    for row_set in (order[turn == 0], order[turn == 1]):
-        factors[node[row_set]] += np.log(seen.norm[row_set])
-        elements[node[row_set]] += np.log(seen.elements[row_set])
-    pairs = np.zeros(size, dtype=bool)
-    pairs[node[order[turn == 1]]] = True
-    inner = (elements[node] - np.log(seen.elements)) / 4  # √√(nₐ·n_b/n): of ‖a‖‖b‖/√k
-    with np.errstate(all="ignore"):
-        ratio = np.exp(factors[node] - inner - np.log(seen.norm))
-    return np.where(pairs[node], np.clip(np.nan_to_num(ratio, nan=1.0), 1.0, _CANCELS), 1.0)
-
-
-_PLACES = 8  # of the inputs of a product
-
-
-def _cancelling_back(runs: Runs, inputs: Int, outputs: Int, seen: Observations) -> Float:
-    """The same of gradients: of what came in, and the other factor of the forward call."""
-    out, one, two = _factors(runs, inputs, outputs, seen)
-    back = runs.backward[runs.npu.table.node[out]]
-    out, one, two = out[back], one[back], two[back]
-    result = np.ones(len(runs.npu.table))
-    with np.errstate(all="ignore"):
-        inner = np.sqrt(np.sqrt(seen.elements[one] * seen.elements[two] / seen.elements[out]))
-        ratio = seen.norm[one] * seen.norm[two] / inner / seen.norm[out]
-    result[out] = np.clip(np.nan_to_num(ratio, nan=1.0), 1.0, _CLIP)
-    return result
-
-
-def _uneven(runs: Runs, inputs: Int, outputs: Int, seen: Observations) -> Float:
-    """By row how many times shorter a product by elements is than one of unrelated factors.
-
-    Large elements of one factor then meet small ones of the other, whose errors weigh more.
-    """
-    out, one, two = _factors(runs, inputs, outputs, seen)
-    result = np.ones(len(runs.npu.table))
-    with np.errstate(all="ignore"):
-        ratio = seen.rms[one] * seen.rms[two] / seen.rms[out]
-    result[out] = np.clip(np.nan_to_num(ratio, nan=1.0), 1.0, _CLIP)
-    return result
-
-
-def _factors(runs: Runs, inputs: Int, outputs: Int, seen: Observations) -> tuple[Int, Int, Int]:
-    """Rows of products and of their gradients, and of the two factors of each."""
-    table, size = runs.npu.table, len(runs.npu.tree)
-    factor = np.full(size * _PLACES, -1)
-    given = inputs[(table.position[inputs] < _PLACES) & (seen.norm[inputs] > 0)]
-    factor[table.node[given] * _PLACES + table.position[given]] = given
-    out = outputs[table.position[outputs] < 2]
-    node = table.node[out]
-    twin, back = runs.npu.calls.twin[node], runs.backward[node]
-    second = np.where(back, twin * _PLACES + 1 - table.position[out], node * _PLACES + 1)
-    one, two = factor[node * _PLACES], factor[second]
-    told = np.flatnonzero((one >= 0) & (two >= 0) & (~back | (twin >= 0)))
-    return out[told], one[told], two[told]
+    return amount
 
 
 def _of_gradients(
@@ -328,22 +285,11 @@ def _of_gradients(
     out = rows.outputs
     node = table.node[out]
     back = runs.backward[node] & (twin[node] >= 0)
-    every = np.flatnonzero(table.is_tensor & ~runs.backward[table.node])
-    kept, steep = np.zeros(size), np.ones(size)
-    np.maximum.at(kept, table.node[every], np.nan_to_num(latent[every]))
-    np.maximum.at(steep, table.node[every], rows.steep[every])
-    error = np.minimum(kept[twin[node]], WORST)
-    flips = error * seen.elements[out]  # of elements whose density is about one where they turn
-    flipped = np.where(
-        flips > A_FLIP, np.fmax(np.sqrt(error), 1 / np.sqrt(seen.elements[out])), error
-    )
-    error = np.where(does.kinks[node] & (error < 1), flipped, error)
-    kept_well = np.where(does.composite[node], _OF_MODULES, 1.0)
-    result[back] = np.hypot(result, _KEPT * kept_well * error)[back]
+    steep = _of_kept(runs, rows, seen, does, latent, back, result)
     products = back & (does.kind[node] == PRODUCTS)
-    result[products] *= rows.cancelled[out][products]
+    result[products] *= rows.cancelled[products]
     scaled = back & does.scales[node]
-    result[scaled] *= rows.uneven[out][scaled]
+    result[scaled] *= rows.uneven[scaled]
     # A gradient that is reduced cancels: its error stands in proportion to what went in.
     given = rows.inputs[~runs.discrete[rows.inputs]]
     length, most, error_in = np.zeros(size), np.zeros(size), np.zeros(size)
@@ -384,6 +330,33 @@ def _of_gradients(
         np.minimum(steep[twin[node]], 3.0),
     )
     result[back & (does.kind[node] <= SUMS)] *= steepness[back & (does.kind[node] <= SUMS)]
+
+
+def _of_kept(
+    runs: Runs,
+    rows: _Rows,
+    seen: Observations,
+    does: Conduct,
+    latent: Float,
+    back: Bool,
+    result: Float,
+) -> Float:
+    """Add what gradients owe to errors of what was kept; by node its least element."""
+    table, twin, size = runs.npu.table, runs.npu.calls.twin, len(runs.npu.tree)
+    every = np.flatnonzero(table.is_tensor & ~runs.backward[table.node])
+    kept, steep = np.zeros(size), np.ones(size)
+    np.maximum.at(kept, table.node[every], np.nan_to_num(latent[every]))
+    np.maximum.at(steep, table.node[every], rows.steep[every])
+    out, node = rows.outputs, table.node[rows.outputs]
+    error = np.minimum(kept[twin[node]], WORST)
+    flips = error * seen.elements[out]  # of elements whose density is about one where they turn
+    flipped = np.where(
+        flips > A_FLIP, np.fmax(np.sqrt(error), 1 / np.sqrt(seen.elements[out])), error
+    )
+    error = np.where(does.kinks[node] & (error < 1), flipped, error)
+    kept_well = np.where(does.composite[node], _OF_MODULES, 1.0)
+    result[back] = np.hypot(result, _KEPT * kept_well * error)[back]
+    return steep
 
 
 _DRAWS = 3.0  # times: two draws of one error differ
