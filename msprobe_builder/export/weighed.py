@@ -41,6 +41,7 @@ MEANINGS = {
     "fewer_digits": fact("kind.fewer_digits"),
     "passes": fact("kind.passes"),
     "left_out": fact("kind.left_out"),
+    "chosen": fact("kind.chosen"),
     "unseen": fact("kind.unseen"),
     "unknown": fact("kind.unknown"),
     "sum_of_uses": fact("kind.sum_of_uses"),

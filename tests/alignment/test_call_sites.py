@@ -144,7 +144,7 @@ def test_lines_in_another_order(tmp_path: Path, *, statistics: bool, stacks: boo
     wrong = [name for name, partner in pairs.items() if found.get(name, partner) != partner]
     if statistics or stacks:
         assert not wrong
-        assert len(right) >= (1.0 if statistics else 0.8) * len(pairs)
+        assert len(right) >= (1.0 if statistics else 0.7) * len(pairs)
     else:
         assert len(right) < 0.5 * len(pairs)
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,10 @@ KINDS: dict[str, Change] = {
     "modules, other weights": without_calls,
     "modules alone": MODULES_ALONE,
 }
+
+
+def train(model: nn.Module, x: torch.Tensor) -> None:
+    model(x).square().mean().backward()
 
 
 class Attention(nn.Module):
@@ -103,9 +108,7 @@ def found(
         for parameter in model.parameters():
             nn.init.normal_(parameter)
         x = torch.randn(2, 4, 8)
-        dump = record(
-            folder / str(seed), lambda m=model, t=x: m(t).square().mean().backward(), model
-        )
+        dump = record(folder / str(seed), partial(train, model, x), model)
         sides.append(change(recording(dump.directory)))
     return partners(sides[0].source(), sides[1].source()), sides[0]
 
@@ -215,9 +218,7 @@ def test_what_stays_open_is_offered_what_stands_between_the_same_partners(tmp_pa
     for seed, kind, parts in ((1, Attention, PLAIN), (2, Spelled, WITHOUT)):
         torch.manual_seed(seed)
         model, x = Layers(*(kind(parts, "merge") for _ in range(2))), torch.randn(2, 4, 8)
-        dump = record(
-            tmp_path / str(seed), lambda m=model, t=x: m(t).square().mean().backward(), model
-        )
+        dump = record(tmp_path / str(seed), partial(train, model, x), model)
         sides.append(without_statistics(recording(dump.directory)))
     left, right, match = matched(sides[0].source(), sides[1].source(), DEFAULT_OPTIONS)
     names, others = left.tree.names, right.tree.names
@@ -233,7 +234,7 @@ def test_what_stays_open_is_offered_what_stands_between_the_same_partners(tmp_pa
             layer = number // 4
             right_ones = {f"Functional.linear.{4 * layer + place}.forward" for place in range(3)}
             assert offered[name] >= right_ones & {
-                others[i] for i in np.flatnonzero(match.bench < 0)
+                others[i] for i in np.flatnonzero(match.bench < 0).tolist()
             }
 
 
@@ -279,9 +280,7 @@ def test_with_other_weights_one_agreement_by_chance_moves_no_layers(tmp_path: Pa
         model, x = Tower(start), torch.randn(2, 4, 8)
         for parameter in model.parameters():
             nn.init.normal_(parameter)
-        dump = record(
-            tmp_path / str(seed), lambda m=model, t=x: m(t).square().mean().backward(), model
-        )
+        dump = record(tmp_path / str(seed), partial(train, model, x), model)
         sides.append(recording(dump.directory))
     npu, bench = sides
     for part in (".norm.LayerNorm.forward.0", ".linear.Linear.forward.0"):

@@ -42,6 +42,7 @@ from msprobe_builder.verdict.model.weighing import Weighing
 Float = NDArray[np.float64]
 
 _MOST = 200  # clues of a cause that are looked at closely
+_BELIEVED = 10.0  # of what half precision may hide behind, see certainty.py
 _VANISHED = 50.0  # times smaller an error is behind the module in which it was
 _GIVEN = (*NUMBERS, Cause.MISSING, Cause.EXTRA, Cause.WIRING)
 _MOST_OF_IT = 0.3  # of its size, ten times what half precision leaves open
@@ -139,7 +140,7 @@ def felt(
             if vanishes and (leaks.leaves(at, around) or _stays_in_weight(runs, one)):
                 vanishes = False
             if vanishes and weighing.explains("inside", one):
-                if not runs.is_mixed:
+                if not runs.is_mixed or one.score < _BELIEVED:
                     vanished.append(one)
                     continue
                 one = replace(one, meets_again=True)  # half precision hides what comes of it

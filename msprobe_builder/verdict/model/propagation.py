@@ -199,6 +199,8 @@ def _put_out(
     node, at = table.node[out], table.node[rows.inputs]
     amount = _amounts(runs, rows, seen, does, latent)
     of_many = runs.npu.calls.is_module & ~does.is_known
+    lacking = rows.inputs[np.isnan(seen.norm[rows.inputs]) & (seen.size[rows.inputs] >= 0)]
+    of_many[table.node[lacking]] = True  # complex numbers, of which nobody records a norm
     amount[(of_many | does.composite)[node]] *= _OF_MODULES
     result = np.hypot(does.gain[node] * amount, own)
     _of_gradients(runs, rows, seen, does, latent, own, result)

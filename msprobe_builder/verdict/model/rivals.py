@@ -23,6 +23,7 @@ Bool = NDArray[np.bool_]
 
 _SELECTS = {Kind.SLICE, Kind.PICK, Kind.FILTER}
 _FEW, _FEW_OF = 2, 0.1  # data and weights, or their share, that differ where others are equal
+_LISTED = 2  # dots in the name of what stands in a list in a tuple of indices
 _GROSS = 0.002  # less than elements of other places are off by
 
 
@@ -49,6 +50,7 @@ class Rivals:
             ("passes", self._of_passes),
             ("passes", self._of_calls_again),
             ("left_out", self._of_left_out),
+            ("chosen", self._of_choices),
             ("unseen", self._of_unseen),
             ("unknown", self._of_unknown),
             ("sum_of_uses", self._of_uses),
@@ -94,6 +96,14 @@ class Rivals:
         """A recorder's filter left calls out, so that one side alone seems to make others."""
         left_out, other = self.evidence.left_out, 1 - clue.side
         return clue.cause in ONE_SIDED and bool(left_out.skips[other] or left_out.kinds[other])
+
+    def _of_choices(self, clue: Clue) -> bool:
+        """A list of places among an index was chosen from numbers that noise has moved."""
+        given = self.evidence.arguments.get(clue.node, [])
+        if clue.cause is not Cause.ARGUMENT or clue.side or not given:
+            return False
+        is_noisy = self.runs.is_mixed or bool((self.evidence.noise > 0).any())
+        return is_noisy and all(one.is_count and one.name.count(".") >= _LISTED for one in given)
 
     def _of_unseen(self, clue: Clue) -> bool:
         """One side alone puts out a tensor, and all else that comes out agrees."""

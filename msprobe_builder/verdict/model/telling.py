@@ -24,6 +24,7 @@ _RIVALS = {
     "passes": fact("rival.passes"),
     "unknown": fact("rival.unknown"),
     "unseen": fact("rival.unseen"),
+    "chosen": fact("rival.chosen"),
     "sum_of_uses": fact("rival.sum_of_uses"),
     "places": fact("rival.places"),
     "merged": fact("rival.merged"),

@@ -30,10 +30,7 @@ class Ruling:
 
 
 def judge_across(all_ranks: AllRanks) -> Ruling:
-    """Settle the strength of all suspects, their order in the file and the verdict on the whole.
-
-    What changes of suspects and places is changed in ``asking`` and marked there.
-    """
+    """Settle the strength of all suspects, their order in the file and the verdict on the whole."""
     unusual = [one for one in all_ranks.accused if is_unusual(one)]
     if unusual:
         certain = [one for one in all_ranks.accused if one not in unusual]
@@ -251,9 +248,8 @@ def _look_at_earlier_steps(all_ranks: AllRanks) -> None:
         elif drawn:
             one.explain(fact("from_step.drawn", step=min(drawn)))
         elif one.cause == "weight":
-            before_it = _places_before(one, all_ranks.places)
-            explained = any(_explains_weights(place, one) for place in before_it)
-            (one.explain if explained else one.weaken)(fact(_OF_ROUNDING))
+            told = [_explains_weights(at, one) for at in _places_before(one, all_ranks.places)]
+            (one.explain if any(told) else one.weaken)(fact(_OF_ROUNDING))
         elif updates:
             culprit = min(updates, key=lambda other: (other.step, other.place))
             culprit.convict(fact("weights_of_step", step=one.step))
@@ -306,10 +302,9 @@ def _repeated_before(all_ranks: AllRanks, one: Accused) -> Repeated | None:
 
 def _is_exact(one: Accused, places: list[PlaceRuling]) -> bool:
     """Whether the step before agreed to the last digits, and this is the first to speak of it."""
-    before = _places_before(one, places)
     return one.place == 1 and all(
         place.conclusion == CLEAN and place.noise is not None and place.noise <= _EXACT
-        for place in before
+        for place in _places_before(one, places)
     )
 
 

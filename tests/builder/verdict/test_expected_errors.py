@@ -216,7 +216,12 @@ class Plain:
             found.append(relative * max((self.steep(one) for one in inputs), default=1.0))
             found += [self.of_smallest(one) for one in inputs]
         amount = max(min(one, MOST) for one in found if not math.isnan(one))
-        if does.composite[node] or (runs.npu.calls.is_module[node] and not does.is_known[node]):
+        lacks_norm = [one for one in inputs if math.isnan(seen.norm[one]) and self.size[one] >= 0]
+        if (
+            lacks_norm
+            or does.composite[node]
+            or (runs.npu.calls.is_module[node] and not does.is_known[node])
+        ):
             amount *= 4
         gain = {PLAIN: 1.0, SUMS: 1.5, PRODUCTS: 1.5, REACH: 3.0, MOVES: 1.5}[kind]
         own = self.rounding(node, row)
@@ -278,10 +283,10 @@ class Plain:
         other = int(self.runs.other[row])
         if other < 0:
             return 0.0
-        both = (
-            self.runs.npu.table.statistics[:2, row].tolist(),
-            self.runs.bench.table.statistics[:2, other].tolist(),
-        )
+        both = [
+            part.table.statistics[:2, at].tolist()
+            for part, at in ((self.runs.npu, row), (self.runs.bench, other))
+        ]
         if not all(one[0] * one[1] > 0 for one in both):
             return 0.0
         debug, reference = (min(map(abs, one)) for one in both)
@@ -304,11 +309,8 @@ class Plain:
         """How much shorter a product by elements is than one of factors that are unrelated."""
         seen, position = self.seen, self.runs.npu.table.position
         one = [seen.rms[each] for each in given if not position[each] and seen.norm[each] > 0]
-        two = [
-            seen.rms[each]
-            for each in self.inputs(other)
-            if position[each] == place and seen.norm[each] > 0
-        ]
+        some = [each for each in self.inputs(other) if seen.norm[each] > 0]
+        two = [seen.rms[each] for each in some if position[each] == place]
         ratio = over(one[0] * two[0], seen.rms[row]) if one and two else 1.0
         return 1.0 if math.isnan(ratio) else min(max(ratio, 1.0), 10.0)
 
@@ -316,10 +318,9 @@ class Plain:
         """The same of a gradient: of what comes back, and the other factor of the call ahead."""
         seen, position = self.seen, self.runs.npu.table.position
         place = int(position[row])
-        back = [one for one in self.inputs(node) if not position[one] and seen.norm[one] > 0]
-        other = [
-            one for one in self.inputs(ahead) if position[one] == 1 - place and seen.norm[one] > 0
-        ]
+        some = [[one for one in self.inputs(at) if seen.norm[one] > 0] for at in (node, ahead)]
+        back = [one for one in some[0] if not position[one]]
+        other = [one for one in some[1] if position[one] == 1 - place]
         if place > 1 or not back or not other:
             return 1.0
         inner = math.sqrt(seen.elements[back[0]] * seen.elements[other[0]] / seen.elements[row])

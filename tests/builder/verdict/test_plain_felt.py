@@ -215,7 +215,7 @@ class Felt:
             return clue
         if self.leaks.leaves(at, around) or self.is_left_in_a_weight(clue):
             return clue
-        if self.runs.is_mixed:
+        if self.runs.is_mixed and clue.score >= 10:
             return replace(clue, meets_again=True)
         return None
 

@@ -155,10 +155,23 @@ class Plain:
                 return clue
             if self.reordered_before(clue, Section.INPUT) is not None:
                 return replace(clue, rival="places")
-        for name in ("passes", "left_out", "unseen", "unknown", "sum_of_uses", "places"):
+        for name in ("passes", "left_out", "chosen", "unseen", "unknown", "sum_of_uses", "places"):
             if getattr(self, name)(clue):
                 return replace(clue, rival=name)
         return clue
+
+    def chosen(self, clue: Clue) -> bool:
+        """A place in a list in a tuple of indices, such as 1.1.0."""
+        given = self.ev.arguments.get(clue.node, [])
+        listed = [one.is_count and len(one.name.split(".")) >= 3 for one in given]
+        is_noisy = self.ev.runs.is_mixed or max(self.ev.noise.tolist(), default=0.0) > 0
+        return (
+            clue.cause is Cause.ARGUMENT
+            and clue.side == 0
+            and is_noisy
+            and listed[:1] == [True]
+            and all(listed)
+        )
 
     def passes(self, clue: Clue) -> bool:
         return loss_divided(self.ev, clue) is not None  # all modules go back as often as there
