@@ -181,7 +181,7 @@ describe('a damaged skeleton is refused', () => {
     try {
       Graph.decode(bytes);
     } catch (error) {
-      said = String((error as Error).message);
+      said = (error as Error).message;
     }
     expect(said).toBe(damaged('column error is cut off').message);
   });
