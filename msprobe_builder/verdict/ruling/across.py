@@ -75,7 +75,8 @@ def _rule_anew(place: PlaceRuling, own: list[Accused], standing: list[Accused]) 
     if standing:
         place.conclusion, place.said = accuse_called(standing[0], None)
     elif any(has_code(one.evidence, _OF_ROUNDING) for one in own):
-        place.conclusion, place.said = UNDECIDED, (fact(HIDDEN, nodes=place.compared),)
+        hidden = fact("cannot_tell.hidden", nodes=place.compared)
+        place.conclusion, place.said = UNDECIDED, (hidden,)
     elif place.conclusion != CLEAN:
         place.conclusion, place.said = CLEAN, (fact("follows_from_elsewhere"),)
     place.changed = True
@@ -249,7 +250,7 @@ def _look_at_earlier_steps(all_ranks: AllRanks) -> None:
             one.explain(fact("from_step.drawn", step=min(drawn)))
         elif one.cause == "weight":
             told = [_explains_weights(at, one) for at in _places_before(one, all_ranks.places)]
-            (one.explain if any(told) else one.weaken)(fact(_OF_ROUNDING))
+            (one.explain if any(told) else one.weaken)(fact("gradient_of_rounding"))
         elif updates:
             culprit = min(updates, key=lambda other: (other.step, other.place))
             culprit.convict(fact("weights_of_step", step=one.step))
