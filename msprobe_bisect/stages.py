@@ -207,13 +207,15 @@ def concluded(
         (one for one in reversed(rounds) if _is_fault(one.verdict, one is rounds[0])),
         rounds[0] if rounds[-1].verdict.conclusion == "fault" else rounds[-1],
     )
-    if rounds[-1].is_whole and has_code(verdict.said, HIDDEN) and _are_rounding(tried.values()):
-        return _each_again(first, rounds[-1], remarks, say, budget)  # also where some were tried
-    if verdict.conclusion != "fault" and tried and _are_rounding(tried.values()):
+    # Guesses that are right say nothing of the other calls.
+    is_hidden, are_right = has_code(verdict.said, HIDDEN), _are_rounding(tried.values())
+    if is_hidden and are_right and rounds[-1].is_whole:
+        return _each_again(first, rounds[-1], remarks, say, budget)
+    if verdict.conclusion != "fault" and tried and are_right and not is_hidden:
         calls = [f"{one.name}.{one.direction}" for one in tried.values()]
         right = fact("bisect.all_right", calls=calls)
         return Found("clean", (right,), first.step, database=database, remarks=remarks)
-    first_one = next(iter(verdict.suspects), None)
+    first_one = None if is_hidden else next(iter(verdict.suspects), None)
     return Found(
         verdict.conclusion,
         (*verdict.said, *(one.told for one in tried.values())),

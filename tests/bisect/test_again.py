@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,13 @@ from torch.nn import functional
 
 from msprobe_bisect.again import Again, all_again
 from msprobe_bisect.runs import Budget, SpentError
+from msprobe_bisect.stages import Found, Round, concluded, verdict_of
+from msprobe_bisect.traces import Part, Parting
+from msprobe_builder import BuildConfig, build
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.database.read.verdict import Suspect
+from msprobe_builder.facts.fact import fact, has_code
+from msprobe_builder.facts.words import HIDDEN, UNUSUAL
 from msprobe_collector import PrecisionDebugger
 
 
@@ -105,3 +112,25 @@ def test_where_the_time_is_spent_the_same_command_goes_on(tmp_path: Path) -> Non
     with pytest.raises(SpentError, match="the same command with more goes on"):
         all_again(dumps, 0, tmp_path, Budget(seconds=0.0))
     assert again(dumps, tmp_path).right == 2 * 8
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_a_guess_that_is_right_says_nothing_of_the_other_calls(
+    tmp_path: Path, *, is_whole: bool
+) -> None:
+    """Only where each call can be run again nothing is said to be wrong."""
+    sides = recorded(tmp_path / "dump")
+    build(BuildConfig(sides["npu"], sides["bench"]), tmp_path, name="calls.vis.db", workers=1)
+    database = tmp_path / "calls.vis.db"
+    guess = Suspect(
+        *(0, 0, "npu", 1, "Functional.gelu.0.forward", "forward", "weak", "output", 0.01, 0.002),
+        *(0, None, (fact(UNUSUAL, times=5.0),), (), None, None, True),
+    )
+    told = (fact(HIDDEN, nodes=8),)
+    verdict = replace(verdict_of(database), conclusion="undecided", said=told, suspects=(guess,))
+    rounds = [Round(verdict, database, sides, is_whole)]
+    said: list[str] = []
+    found: Found = concluded(Parting(Part.VALUES), rounds, (), said.append, Budget())
+    assert "Functional.gelu.0" in said[0]  # tried, and right
+    assert (found.conclusion, found.culprit) == ("clean" if is_whole else "undecided", "")
+    assert has_code(found.told, "bisect.each_right") is is_whole
