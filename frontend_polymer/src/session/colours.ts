@@ -57,9 +57,10 @@ export function knownOf(state: AppState): Known {
   return known;
 }
 
-/** Who may be to blame in the graph that is shown, ascending, per side. */
+/** Who may be to blame in the graph that is shown, ascending, per side; a guess is no suspect. */
 export function suspectIndexes(state: AppState): readonly [Int32Array, Int32Array] {
-  const found = state.graphs ? suspectsHere(state) : [];
+  const isTold = state.graphs && !isRounding(fileOf(state)?.verdict);
+  const found = isTold ? suspectsHere(state) : [];
   const on = (side: Side) => {
     const count = state.graphs?.[side]?.count ?? 0;
     const indexes = found.filter((one) => one.side === side && one.index < count);

@@ -2,6 +2,8 @@ import { expect, test } from 'vitest';
 
 import { formatBytes } from '../../src/elements/parts/format';
 import { Side, type Suspect, type Verdict } from '../../src/generated/graph_pb';
+import type { AppState } from '../../src/session/app-state';
+import { suspectIndexes } from '../../src/session/colours';
 import { eachCallOnce, isRounding } from '../../src/session/verdict';
 
 const suspect = (step: number, rank: number, name: string, cause = 'output', side = Side.NPU) =>
@@ -28,6 +30,20 @@ test.each([
 ])('of %s, because of %s, rounding is all that differs: %s', (conclusion, code, expected) => {
   const said = JSON.stringify([{ code, nodes: 3 }]);
   expect(isRounding({ conclusion, said } as Verdict)).toBe(expected);
+});
+
+test.each([
+  ['look_first', [4]],
+  ['cannot_tell.hidden', []],
+])('because of %s the nodes %j are coloured as suspects', (code, expected) => {
+  const guess = { ...suspect(0, 0, 'Tensor.mul.1.forward'), index: 4 };
+  const verdict = { conclusion: 'undecided', said: JSON.stringify([{ code }]), suspects: [guess] };
+  const state = {
+    catalog: { files: [{ file: 'one.vis.db', verdict }] },
+    view: { file: 'one.vis.db', step: 0, rank: 0 },
+    graphs: [{ count: 9 }, { count: 9 }],
+  } as unknown as AppState;
+  expect([...suspectIndexes(state)[0]]).toEqual(expected);
 });
 
 test.each([

@@ -7,7 +7,7 @@ import {
   type Suspect,
 } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
-import { isLittleInCommon } from '../../session/verdict';
+import { isLittleInCommon, isRounding } from '../../session/verdict';
 import { create } from '../parts/create';
 import { formatCount } from '../parts/format';
 import { gradeBars, gradeStyle, overflowStyle, partStyle, type Part } from '../parts/grade-style';
@@ -107,7 +107,7 @@ export function isJudged(file: DatabaseFile): boolean {
 /** What all cells of a file's map need. */
 export function shownOf(file: DatabaseFile, text: Texts): Shown {
   const suspects = new Map<string, Suspect>();
-  for (const suspect of file.verdict?.suspects ?? []) {
+  for (const suspect of isRounding(file.verdict) ? [] : (file.verdict?.suspects ?? [])) {
     const key = placeKey(suspect);
     if (!suspects.has(key)) suspects.set(key, suspect);
   }
