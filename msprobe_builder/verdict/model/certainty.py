@@ -10,7 +10,7 @@ from bisect import bisect_right
 
 from msprobe_builder.base.codes import Strength
 from msprobe_builder.verdict.findings import CERTAIN, RIVALLED, Cause
-from msprobe_builder.verdict.model.clue import ONE_SIDED, THRESHOLD, Clue
+from msprobe_builder.verdict.model.clue import BELIEVED, ONE_SIDED, THRESHOLD, Clue
 
 _STRONG = 0.8
 _STRUCTURE = {*ONE_SIDED, Cause.WIRING, Cause.ORDER, Cause.RANK, Cause.NUMBER}
@@ -20,7 +20,7 @@ _BY_ARGUMENTS: _Bands = ((0.0, 0.97),)
 _BY_STRUCTURE: _Bands = ((0.0, 0.75), (30.0, 0.96))
 _BY_GRADIENTS: _Bands = ((0.0, 0.75), (100.0, 0.85))
 _UNSEEN = 0.7  # of an argument that differs where nothing that comes out does
-_BY_NUMBERS: _Bands = ((0.0, 0.1), (10.0, 0.3), (30.0, CERTAIN), (1000.0, 0.88))
+_BY_NUMBERS: _Bands = ((0.0, 0.1), (BELIEVED, 0.3), (30.0, CERTAIN), (1000.0, 0.88))
 _UNSHOWN = 0.3  # of a call on one side alone of which nothing shows
 _UNUSUAL = 0.1  # of what rounding explains, but explains worst
 _MEETS = 0.3  # of what agrees again in all that is computed of it

@@ -29,6 +29,7 @@ Float = NDArray[np.float64]
 
 # From which score on a clue is worth a look: planted faults score above, runs without one below.
 THRESHOLD = 7.0
+BELIEVED = 10.0  # from which on numbers alone are right in three of ten
 ONE_SIDED = (Cause.MISSING, Cause.EXTRA)
 NUMBERS = (Cause.OUTPUT, Cause.EXTERNAL, Cause.BETWEEN)  # of what numbers alone tell
 DOUBT = 30.0  # a score below which they are no more than a doubt

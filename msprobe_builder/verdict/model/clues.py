@@ -22,7 +22,15 @@ from msprobe_builder.verdict.model.agreement import (
     nothing_comes_of_it,
     results_agree,
 )
-from msprobe_builder.verdict.model.clue import DOUBT, NUMBERS, ONE_SIDED, THRESHOLD, Clue, Evidence
+from msprobe_builder.verdict.model.clue import (
+    BELIEVED,
+    DOUBT,
+    NUMBERS,
+    ONE_SIDED,
+    THRESHOLD,
+    Clue,
+    Evidence,
+)
 from msprobe_builder.verdict.model.converging import Leaks, Ways
 from msprobe_builder.verdict.model.edges import of_edges
 from msprobe_builder.verdict.model.exchanged import is_of_unpaired
@@ -42,7 +50,6 @@ from msprobe_builder.verdict.model.weighing import Weighing
 Float = NDArray[np.float64]
 
 _MOST = 200  # clues of a cause that are looked at closely
-_BELIEVED = 10.0  # of what half precision may hide behind, see certainty.py
 _VANISHED = 50.0  # times smaller an error is behind the module in which it was
 _GIVEN = (*NUMBERS, Cause.MISSING, Cause.EXTRA, Cause.WIRING)
 _MOST_OF_IT = 0.3  # of its size, ten times what half precision leaves open
@@ -72,16 +79,13 @@ def _weights_once(runs: Runs, found: list[Clue]) -> list[Clue]:
     stem, node = runs.npu.calls.stem, runs.npu.table.node
     first: dict[int, int] = {}
     for one in found:
-        if one.cause is Cause.WEIGHT and one.side == 0 and one.row >= 0:
+        if one.cause is Cause.WEIGHT:
             module = int(stem[node[one.row]])
             first[module] = min(first.get(module, one.node), one.node)
     return [
         one
         for one in found
-        if one.cause is not Cause.WEIGHT
-        or one.side
-        or one.row < 0
-        or first[int(stem[node[one.row]])] == one.node
+        if one.cause is not Cause.WEIGHT or first[int(stem[node[one.row]])] == one.node
     ]
 
 
@@ -140,7 +144,7 @@ def felt(
             if vanishes and (leaks.leaves(at, around) or _stays_in_weight(runs, one)):
                 vanishes = False
             if vanishes and weighing.explains("inside", one):
-                if not runs.is_mixed or one.score < _BELIEVED:
+                if not runs.is_mixed or one.score < BELIEVED:
                     vanished.append(one)
                     continue
                 one = replace(one, meets_again=True)  # half precision hides what comes of it

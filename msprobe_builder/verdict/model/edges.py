@@ -18,7 +18,7 @@ from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import CHOSE, MANY, Clue, Evidence, idle_calls
 from msprobe_builder.verdict.model.noise import spread_of_edges
 from msprobe_builder.verdict.model.observations import WORST, Observations, surprise
-from msprobe_builder.verdict.model.outside import are_held, take_no_part
+from msprobe_builder.verdict.model.outside import BEFORE, are_held, take_no_part
 from msprobe_builder.verdict.model.propagation import A_FLIP
 from msprobe_builder.verdict.model.runs import Runs
 
@@ -29,7 +29,7 @@ Float = NDArray[np.float64]
 _UNKNOWN_MAKER = 0.5
 _MEAN, _NORM = 2, 3  # of what was read
 _FLIPPED_MOST = 10.0  # times the share of whole numbers that may have flipped
-_BEFORE, _NEAR = 40, 200  # outputs that tell what an unknown one is off by, and how far they lie
+_NEAR = 200  # how far outputs lie that tell what an unknown one is off by
 _UNUSED_NEAR = 60
 _ALL_EQUAL, _FEW = 0.9, 8  # of the outputs before; fewer agree by chance
 _SEVERAL_WEIGHTS, _MOST_WEIGHTS = 8, 0.8  # that tell what a cast does, and their share
@@ -281,7 +281,7 @@ def _level_before(evidence: Evidence, rows: Int) -> Float:
         if not len(outputs) or not len(chosen):
             continue
         row, node = rows[chosen, None], table.node[rows[chosen], None]
-        place = np.searchsorted(at, node) - 1 - np.arange(_BEFORE)
+        place = np.searchsorted(at, node) - 1 - np.arange(BEFORE)
         near = some[np.maximum(place, 0)] if len(some) else np.zeros_like(place)
         is_near = (place >= 0) & (node - table.node[near] < _NEAR)
 

@@ -13,7 +13,7 @@ from msprobe_builder.verdict.model.runs import Runs
 Bool = NDArray[np.bool_]
 
 _HELD = (Maker.PARAMETER, Maker.BUFFER)
-_BEFORE = 40  # outputs that tell whether a model is being trained
+BEFORE = 40  # outputs that tell of what stands behind them
 
 
 def are_held(runs: Runs) -> Bool:
@@ -41,6 +41,6 @@ def take_no_part(runs: Runs, does: Conduct) -> Bool:
     is_kept = does.normalises | np.maximum.accumulate(runs.backward)
     trained = np.append(0, np.cumsum(table.requires_grad[put_out] == 1))
     place = np.searchsorted(table.node[put_out], table.node)
-    first = np.maximum(place - _BEFORE, 0)
+    first = np.maximum(place - BEFORE, 0)
     most = 2 * (trained[place] - trained[first]) > place - first
     return np.asarray(most & (table.requires_grad == 0) & ~is_kept[table.node])

@@ -35,11 +35,13 @@ def cancelling(seen: Observations, inputs: Int, node: Int, size: int) -> Float:
     return np.where(pairs[node], np.clip(np.nan_to_num(ratio, nan=1.0), 1.0, _CANCELS), 1.0)
 
 
-def cancelling_back(runs: Runs, inputs: Int, outputs: Int, seen: Observations) -> Float:
+Factors = tuple[Int, Int, Int]
+
+
+def cancelling_back(runs: Runs, factors: Factors, seen: Observations) -> Float:
     """The same of gradients: of what came in, and the other factor of the forward call."""
-    out, one, two = _factors(runs, inputs, outputs, seen)
-    back = runs.backward[runs.npu.table.node[out]]
-    out, one, two = out[back], one[back], two[back]
+    back = runs.backward[runs.npu.table.node[factors[0]]]
+    out, one, two = (rows[back] for rows in factors)
     result = np.ones(len(runs.npu.table))
     with np.errstate(all="ignore"):
         inner = np.sqrt(np.sqrt(seen.elements[one] * seen.elements[two] / seen.elements[out]))
@@ -48,12 +50,12 @@ def cancelling_back(runs: Runs, inputs: Int, outputs: Int, seen: Observations) -
     return result
 
 
-def uneven(runs: Runs, inputs: Int, outputs: Int, seen: Observations) -> Float:
+def uneven(runs: Runs, factors: Factors, seen: Observations) -> Float:
     """By row how many times shorter a product by elements is than one of unrelated factors.
 
     Large elements of one factor then meet small ones of the other, whose errors weigh more.
     """
-    out, one, two = _factors(runs, inputs, outputs, seen)
+    out, one, two = factors
     result = np.ones(len(runs.npu.table))
     with np.errstate(all="ignore"):
         ratio = seen.rms[one] * seen.rms[two] / seen.rms[out]
@@ -61,7 +63,7 @@ def uneven(runs: Runs, inputs: Int, outputs: Int, seen: Observations) -> Float:
     return result
 
 
-def _factors(runs: Runs, inputs: Int, outputs: Int, seen: Observations) -> tuple[Int, Int, Int]:
+def factors_of(runs: Runs, inputs: Int, outputs: Int, seen: Observations) -> Factors:
     """Rows of products and of their gradients, and of the two factors of each."""
     table, size = runs.npu.table, len(runs.npu.tree)
     factor = np.full(size * _PLACES, -1)

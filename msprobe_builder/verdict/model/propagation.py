@@ -16,7 +16,13 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.model.conduct import MOVES, PRODUCTS, REACH, SUMS, Conduct
 from msprobe_builder.verdict.model.elements import STEEPEST, of_few, of_smallest, steepness
 from msprobe_builder.verdict.model.observations import COMMON, ROUNDED, WORST, Observations
-from msprobe_builder.verdict.model.products import CLIP, cancelling, cancelling_back, uneven
+from msprobe_builder.verdict.model.products import (
+    CLIP,
+    cancelling,
+    cancelling_back,
+    factors_of,
+    uneven,
+)
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -132,7 +138,8 @@ class _Rows:
         put_out = runs.rows(Section.OUTPUT)
         inputs = np.flatnonzero(given)
         cancelled = cancelling(seen, inputs, table.node, len(runs.npu.tree))
-        cancelled *= cancelling_back(runs, inputs, np.flatnonzero(put_out), seen)
+        factors = factors_of(runs, inputs, np.flatnonzero(put_out), seen)
+        cancelled *= cancelling_back(runs, factors, seen)
         outputs = np.flatnonzero(put_out & judged[table.node])
         return _Rows(
             inputs,
@@ -142,7 +149,7 @@ class _Rows:
             steepness(seen),
             of_smallest(runs)[inputs],
             cancelled[outputs],
-            uneven(runs, inputs, np.flatnonzero(put_out), seen)[outputs],
+            uneven(runs, factors, seen)[outputs],
             np.fmax(of_few(runs, seen), _held(runs, seen))[inputs],
         )
 
