@@ -84,7 +84,7 @@ def take_back_moved(
     What computed them on the two sides must be a pair, belong to one group, or both have no
     partner. Where nothing tells who computed what, the call before or behind one must be the
     partner of that before or behind the other: such calls are too much alike to be known by their
-    order alone.
+    order alone. A sum that has no partner is seen through: one side adds a bias by a call.
     """
     if pairs.known.trust.equal:
         return
@@ -100,12 +100,22 @@ def take_back_moved(
     number, other_number = np.full(len(first), -1), np.full(len(second), -2)
     for place, group in enumerate(groups):
         number[list(group.npu)] = other_number[list(group.bench)] = place
+    sums = list(Kinds.of(operators).commuting)
+    alone = np.isin(pairs.npu.operator, sums) & (pairs.partner < 0) & (number == -1)
+    other_alone = np.isin(pairs.bench.operator, sums) & (pairs.back < 0) & (other_number == -2)
+    first, second = _through(first, alone), _through(second, other_alone)
     moved = np.isin(pairs.npu.operator, moving) & (pairs.evidence > 0) & (pairs.partner >= 0)
     for i in np.flatnonzero(moved & pairs.npu.forward & (first >= 0)).tolist():
         maker, its = int(first[i]), int(second[pairs.partner[i]])
         known = its >= 0 and (pairs.partner[maker] >= 0 or pairs.back[its] >= 0)
         if known and pairs.partner[maker] != its and number[maker] != other_number[its]:
             pairs.take_back(i)
+
+
+def _through(maker: Int, alone: NDArray[np.bool_]) -> Int:
+    """The same, calls that are ``alone`` replaced by what made what they take in first."""
+    is_alone = (maker >= 0) & alone[maker]
+    return np.where(is_alone & (maker[maker] >= 0), maker[maker], maker)
 
 
 def _without_neighbours(pairs: Pairs, flow: Flow, other: Flow, groups: list[Group]) -> Int:
