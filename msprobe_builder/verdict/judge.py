@@ -108,7 +108,7 @@ def _judged(result: PairResult, weighing: Weighing) -> Judgement:
     weighed = weighing.weighed(given, found, placed(runs))
     for kind, times in (("loss_scale", int(scale is not None)), ("fewer_digits", len(products))):
         weighed += (Weighed(kind, times, 0),) if times else ()
-    role, source = roles(evidence, found)
+    role, source = roles(evidence, found, [one for one in vanished if one.meets_again])
     followers = np.bincount(source[source >= 0], minlength=len(found))
     suspects = [
         _suspect(evidence, result, one, chance, max(0, int(followers[place]) - 1))
@@ -346,10 +346,14 @@ def _reasons(evidence: Evidence, role: Int) -> dict[int, str]:
 
 def told_of_vanished(runs: Runs, vanished: list[Clue]) -> Facts:
     """Calls that put out something else of which nothing comes: how many, and the first."""
-    nodes = sorted({one.node for one in vanished if one.side == 0})
+    nodes = sorted({(one.side, one.node) for one in vanished})
     if not nodes:
         return ()
-    return (fact("vanished", nodes=len(nodes), name=runs.npu.tree.names[nodes[0]]),)
+    side, first = nodes[0]
+    name: Fact | str = (runs.bench if side else runs.npu).tree.names[first]
+    if side:
+        name = fact("accused.of_reference", name=name)
+    return (fact("vanished", nodes=len(nodes), name=name),)
 
 
 def told_of_alone(runs: Runs) -> Facts:

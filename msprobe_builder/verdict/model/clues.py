@@ -161,7 +161,18 @@ def felt(
         else one
         for one in result
     ]
-    return _as_the_others(runs, marked), vanished
+    marked = _as_the_others(runs, marked)
+    other = [one for one in marked if _is_other_formula(one)]
+    clear = [one for one in marked if one.score > THRESHOLD]
+    if not runs.is_mixed and end >= 0 and all(_is_other_formula(one) for one in clear):
+        # No number of the whole step shows it.
+        over = [one for one in other if weighing.explains("formula", one)]
+        return [one for one in marked if one not in over], vanished + over
+    return marked, vanished
+
+
+def _is_other_formula(clue: Clue) -> bool:
+    return clue.meets_again and clue.cause in (*ONE_SIDED, Cause.WIRING)
 
 
 def _as_the_others(runs: Runs, found: list[Clue]) -> list[Clue]:

@@ -17,8 +17,11 @@ _OFF, _OF_NOISE = 2.0, 4.0  # rounding units, and times the noise, from which on
 _PASSES = 2  # what a module puts out is made by calls that stand behind it
 
 
-def roles(evidence: Evidence, found: list[Clue]) -> tuple[Int, Int]:
-    """By npu node its role, and the number of the suspect that it inherits from (-1)."""
+def roles(evidence: Evidence, found: list[Clue], excused: list[Clue]) -> tuple[Int, Int]:
+    """By npu node its role, and the number of the suspect that it inherits from (-1).
+
+    What inherits from another formula, which is ``excused``, carries on and has no suspect.
+    """
     runs, seen = evidence.runs, evidence.seen
     table, size = runs.npu.table, len(runs.npu.tree)
     put_out = runs.rows(Section.OUTPUT, Section.PARAMETERS_GRAD)
@@ -31,14 +34,17 @@ def roles(evidence: Evidence, found: list[Clue]) -> tuple[Int, Int]:
     off = np.zeros(size, dtype=bool)
     off[table.node[judged[seen.size[judged] > level]]] = True
     source, begins = np.full(size, -1), dict[int, int]()
-    for number, one in enumerate(found):
+    for number, one in enumerate((*found, *excused)):
         at = int(table.node[one.row]) if one.row >= 0 else one.node if one.side == 0 else -1
         if at >= 0:
             begins.setdefault(at, number)
         if one.side == 0:
-            role[one.node], source[one.node] = CallRole.SUSPECT, number
+            source[one.node] = number
+            if number < len(found):
+                role[one.node] = CallRole.SUSPECT
     if begins:
         _carry(evidence, off, begins, role, source)
+    source[source >= len(found)] = -1
     return role, source
 
 

@@ -149,8 +149,12 @@ def test_calls_of_which_nothing_comes_are_counted_once_each(evidence: Evidence) 
     names = evidence.runs.npu.tree.names
     several = [Clue(9.0, side, node, Cause.OUTPUT, -1) for side in (0, 1) for node in (5, 3, 3)]
     told = judge.told_of_vanished(evidence.runs, several)
-    assert told == (fact("vanished", nodes=2, name=names[3]),)
-    assert judge.told_of_vanished(evidence.runs, several[3:]) == ()
+    assert told == (fact("vanished", nodes=4, name=names[3]),)
+    name = fact("accused.of_reference", name=evidence.runs.bench.tree.names[3])
+    assert judge.told_of_vanished(evidence.runs, several[3:]) == (
+        fact("vanished", nodes=2, name=name),
+    )
+    assert judge.told_of_vanished(evidence.runs, []) == ()
 
 
 def trained(part: Part) -> set[tuple[str, int]]:
@@ -300,7 +304,7 @@ def test_a_judgement_is_made_of_its_clues(case: tuple[int, bool]) -> None:
         rivals = Rivals(evidence, weighing)
         order = once([rivals.beside(one) for one in ranked(evidence, noticed, weighing)[:50]])
         order, chances = judge._in_order(judge._certain_first(order))
-        role, source = roles(evidence, order)
+        role, source = roles(evidence, order, [one for one in vanished if one.meets_again])
         limits = limits_of(evidence)
         rest = coverage(evidence, role, np.zeros(len(role), dtype=bool))
     names = result.npu.tree.names, result.bench.tree.names

@@ -202,8 +202,9 @@ def test_suspects_begin_what_others_carry(evidence: Evidence) -> None:
     with np.errstate(all="ignore"):
         every = clues(evidence, Weighing())
     rng = np.random.default_rng(len(every))
-    found = [every[one] for one in rng.permutation(len(every))[:3]]
-    role, source = roles(evidence, found)
+    drawn = [every[one] for one in rng.permutation(len(every))[:5]]
+    found, excused = drawn[:3], drawn[3:]
+    role, source = roles(evidence, found, excused)
     judged = [
         row
         for row in sizes(evidence, Section.OUTPUT, Section.PARAMETERS_GRAD)
@@ -215,14 +216,16 @@ def test_suspects_begin_what_others_carry(evidence: Evidence) -> None:
         if evidence.seen.size[row]
         > max(2 * unit_of(evidence, row), 4 * float(evidence.noise[table.node[row]]))
     }
-    begins, suspects = begins_of(evidence, found)
+    begins, suspects = begins_of(evidence, drawn)
     right = carried(evidence, off, begins, suspects)
     known = {int(table.node[row]) for row in judged}
     for node in range(len(runs.npu.tree)):
-        assert source[node] == right.get(node, -1), runs.npu.tree.names[node]
+        number = right.get(node, -1)
+        assert source[node] == (number if number < len(found) else -1), runs.npu.tree.names[node]
         is_clean = CallRole.CARRIER if node in right else CallRole.CLEAN
         expected = is_clean if node in known else CallRole.UNKNOWN
-        assert role[node] == (CallRole.SUSPECT if node in suspects else expected)
+        is_suspect = node in {one.node for one in found if one.side == 0}
+        assert role[node] == (CallRole.SUSPECT if is_suspect else expected)
 
 
 def begins_of(evidence: Evidence, found: list[Clue]) -> tuple[dict[int, int], dict[int, int]]:
