@@ -23,7 +23,7 @@ from msprobe_builder.align.pairing.twins import doubt_twins, trade_twins
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.match.matching import Group
-from msprobe_builder.operators.questions import any_of
+from msprobe_builder.operators.questions import adds, any_of
 
 Int = NDArray[np.int64]
 
@@ -83,13 +83,15 @@ def take_back_moved(
 
     What computed them on the two sides must be a pair, belong to one group, or both have no
     partner. Where nothing tells who computed what, the call before or behind one must be the
-    partner of that before or behind the other: such calls are too much alike to be known by their
-    order alone. A sum that has no partner is seen through: one side adds a bias by a call.
+    partner of that before or behind the other, and that before it where one side tells: such calls
+    are too much alike to be known by their order alone. A sum that has no partner is seen through:
+    one side adds a bias by a call.
     """
     if pairs.known.trust.equal:
         return
     if not (flow.source >= 0).any() or not (other.source >= 0).any():
-        for i in _without_neighbours(pairs, flow, other, groups).tolist():
+        nodes, before, behind = _neighbours(pairs, flow, other, groups)
+        for i in nodes[~(before | behind)].tolist():
             pairs.take_back(i)
         return
     moving = numbers_of(operators, any_of(moves, maybe_hands_on))
@@ -100,16 +102,21 @@ def take_back_moved(
     number, other_number = np.full(len(first), -1), np.full(len(second), -2)
     for place, group in enumerate(groups):
         number[list(group.npu)] = other_number[list(group.bench)] = place
-    sums = list(Kinds.of(operators).commuting)
+    sums = numbers_of(operators, adds)
     alone = np.isin(pairs.npu.operator, sums) & (pairs.partner < 0) & (number == -1)
     other_alone = np.isin(pairs.bench.operator, sums) & (pairs.back < 0) & (other_number == -2)
     first, second = _through(first, alone), _through(second, other_alone)
     moved = np.isin(pairs.npu.operator, moving) & (pairs.evidence > 0) & (pairs.partner >= 0)
-    for i in np.flatnonzero(moved & pairs.npu.forward & (first >= 0)).tolist():
+    moved &= pairs.npu.forward
+    for i in np.flatnonzero(moved & (first >= 0) & (second[pairs.partner] >= 0)).tolist():
         maker, its = int(first[i]), int(second[pairs.partner[i]])
-        known = its >= 0 and (pairs.partner[maker] >= 0 or pairs.back[its] >= 0)
+        known = pairs.partner[maker] >= 0 or pairs.back[its] >= 0
         if known and pairs.partner[maker] != its and number[maker] != other_number[its]:
             pairs.take_back(i)
+    nodes, before, _ = _neighbours(pairs, flow, other, groups)
+    unknown = moved & ((first >= 0) != (second[pairs.partner] >= 0))
+    for i in nodes[unknown[nodes] & ~before].tolist():
+        pairs.take_back(i)
 
 
 def _through(maker: Int, alone: NDArray[np.bool_]) -> Int:
@@ -118,8 +125,10 @@ def _through(maker: Int, alone: NDArray[np.bool_]) -> Int:
     return np.where(is_alone & (maker[maker] >= 0), maker[maker], maker)
 
 
-def _without_neighbours(pairs: Pairs, flow: Flow, other: Flow, groups: list[Group]) -> Int:
-    """Automatic pairs of moving calls whose neighbours on both ends belong to others, or to none.
+def _neighbours(
+    pairs: Pairs, flow: Flow, other: Flow, groups: list[Group]
+) -> tuple[Int, NDArray[np.bool_], NDArray[np.bool_]]:
+    """Automatic pairs of moving calls; whether the calls before them are one, and those behind.
 
     What only moves elements and has no partner is seen through.
     """
@@ -134,8 +143,8 @@ def _without_neighbours(pairs: Pairs, flow: Flow, other: Flow, groups: list[Grou
         debug[list(group.npu)] = reference[list(group.bench)] = size + place
     around = _around(pairs.npu, flow, debug, moving, nodes)
     other_around = _around(pairs.bench, other, reference, moving, pairs.partner[nodes])
-    held = [(x >= 0) & (x == y) for x, y in zip(around, other_around, strict=True)]
-    return np.asarray(nodes[~(held[0] | held[1])])
+    before, behind = ((x >= 0) & (x == y) for x, y in zip(around, other_around, strict=True))
+    return nodes, before, behind
 
 
 def _around(side: Traits, flow: Flow, known: Int, moving: Int, nodes: Int) -> tuple[Int, Int]:
