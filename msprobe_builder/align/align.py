@@ -183,7 +183,7 @@ def align_by_evidence(
     pair_same(pairs, *results)
     take_back_parts(pairs, npu.table, bench.table, operators)
     groups = _grouped(pairs, npu.table, bench.table, results, operators)
-    offer_candidates(pairs)
+    offer_candidates(pairs, npu.table, bench.table, groups)
     let_go_of_collections(pairs)
     collected = pair_collections(outline, other_outline, pairs.partner)
     for node in np.flatnonzero(collected != pairs.partner).tolist():

@@ -137,7 +137,8 @@ class Known:
     modules put out what they take in, see :func:`~.hands_on.hands_on`. ``same_code`` is False
     where no statistics tell and the hierarchies show two authors, ``one_code`` where the calls do,
     see pairing/repeated_calls.py. ``guess`` is the likely partner of calls, -1 without, as the
-    order and the flow of all of them tell, see pairing/order_and_flow.py.
+    order and the flow of all of them tell, see pairing/order_and_flow.py; ``chances`` are all pairs
+    that these leave possible, with their probability.
     """
 
     exact: Int
@@ -166,6 +167,7 @@ class Known:
     around: Int = field(default_factory=_nothing)
     other_around: Int = field(default_factory=_nothing)
     shift: dict[int, int] = field(default_factory=dict)
+    chances: list[tuple[int, int, float]] = field(default_factory=list)
     stems: dict[int, int] = field(default_factory=dict)
     taken_stems: set[int] = field(default_factory=set)
 

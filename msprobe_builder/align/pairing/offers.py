@@ -1,25 +1,29 @@
 """Who a node without a partner may belong to, where no alignment has left a choice.
 
-What puts out the same tensor; the guess of order and flow; of modules, what holds the partners of
-what they hold; what stands between the same partners; of backward calls, those of the candidates
-of their forward calls.
+What puts out the same tensor; what comes of the same pairs and is taken in by the same; what order
+and flow of all calls leave possible; of modules, what holds the partners of what they hold; what
+stands between the same partners; of backward calls, those of the candidates of their forward calls.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.flow import is_leaf
+from msprobe_builder.align.evidence.flow import flow_of, guessed, is_leaf
 from msprobe_builder.align.evidence.scores import THRESHOLD, levels
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.anchors import by_micro_step
 from msprobe_builder.align.pairing.links import forward_of
+from msprobe_builder.align.pairing.offers_by_flow import offered_by_flow
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.dump.names import Kind
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.match.matching import Group
 
 Int = NDArray[np.int64]
 
@@ -27,14 +31,29 @@ _LARGEST = 4_000_000  # nodes of both sides that are compared
 _MOST = 5  # candidates of a node
 _NEAR = 16  # free nodes between two partners, at most
 _OFFERED = 1.0  # weight beyond the threshold
+_AT_END = 0.25  # as much as a share, that two modules end with one pair
+_GUESSED = 0.5  # of what flow says that is known by shapes alone
+_CERTAIN = 2.0  # weight of what order and flow make certain
+_EQUAL = 5.0  # the same of what puts out an equal tensor
 _NONE: tuple[set[int], set[int]] = set(), set()
 
 
-def offer_candidates(pairs: Pairs) -> None:
+def offer_candidates(
+    pairs: Pairs, table: ParameterTable, other: ParameterTable, groups: Sequence[Group]
+) -> None:
     """Give nodes that have neither a partner nor a choice their likely partners."""
     _by_content(pairs)
-    _by_guess(pairs)
     _by_values(pairs)
+    if len(_free(pairs.npu, pairs.partner)) and len(_free(pairs.bench, pairs.back)):
+        flows = flow_of(pairs.npu, table), flow_of(pairs.bench, other)
+        if not any((flow.producer >= 0).any() for flow in flows):
+            products = pairs.known.products
+            sides = (pairs.npu, flows[0]), (pairs.bench, flows[1])
+            flows = guessed(*sides[0], products), guessed(*sides[1], products)
+        share = _GUESSED if flows[0].is_guessed else 1.0
+        for i, j, weight in offered_by_flow(pairs, flows, groups):
+            _offer(pairs, i, j, share * weight, is_more=True)
+    _by_chances(pairs)
     _by_place(pairs)
     for choices in (one for side in pairs.open for one in side.values()):
         choices.sort(key=lambda one: (-one[1], one[0]))
@@ -47,22 +66,34 @@ def _free(side: Traits, partner: Int) -> Int:
 
 
 def _offer(
-    pairs: Pairs, i: int, j: int, weight: float, but: tuple[set[int], set[int]] = _NONE
+    pairs: Pairs,
+    i: int,
+    j: int,
+    weight: float,
+    but: tuple[set[int], set[int]] = _NONE,
+    *,
+    is_more: bool = False,
 ) -> None:
-    """Add two nodes to each other's candidates, ``but`` not to those of some nodes of a side."""
+    """Add two nodes to each other's candidates, ``but`` not to those of some nodes of a side.
+
+    Where one is a candidate, ``is_more`` evidence adds to its weight.
+    """
     for side, own, other in ((0, i, j), (1, j, i)):
         if own in but[side]:
             continue
         choices = pairs.open[side].setdefault(own, [])
-        if other not in [one for one, _ in choices]:
+        known = [one for one, _ in choices]
+        if other not in known:
             choices.append((other, THRESHOLD + weight))
+        elif is_more:
+            at = known.index(other)
+            choices[at] = other, choices[at][1] + weight
 
 
-def _by_guess(pairs: Pairs) -> None:
-    guess = pairs.known.guess
-    for i in np.flatnonzero((guess >= 0) & (pairs.partner < 0)).tolist():
-        if pairs.back[guess[i]] < 0:
-            _offer(pairs, i, int(guess[i]), _OFFERED)
+def _by_chances(pairs: Pairs) -> None:
+    for i, j, chance in pairs.known.chances:
+        if pairs.partner[i] < 0 and pairs.back[j] < 0:
+            _offer(pairs, i, j, _CERTAIN * chance, is_more=True)
 
 
 def _by_values(pairs: Pairs) -> None:
@@ -82,7 +113,7 @@ def _by_values(pairs: Pairs) -> None:
     for row, column in zip(*np.nonzero(same), strict=True):
         i, j = int(a[row]), int(b[column])
         one, other = np.array([i]), np.array([j])
-        weight = _OFFERED + 1.0 * float(npu.operator[i] == bench.operator[j])
+        weight = _EQUAL + 1.0 * float(npu.operator[i] == bench.operator[j])
         weight += 0.5 * float(npu.outputs.shapes[i] == bench.outputs.shapes[j])
         weight += 0.5 * float(levels(npu.inputs, bench.inputs, one, other)[0] == 2)
         _offer(pairs, i, j, weight)
@@ -138,10 +169,15 @@ def _by_content(pairs: Pairs) -> None:
         np.r_[0, np.cumsum((partner >= 0) & side.forward)] for side, partner in sides
     )
     ends, other_ends = (side.outline.tree.subtree_end for side, _ in sides)
+    matched = np.flatnonzero((pairs.partner >= 0) & pairs.npu.forward)
     shares = []
     for (i, j), times in votes.items():
         own, other = held[ends[i] + 1] - held[i], other_held[other_ends[j] + 1] - other_held[j]
-        shares.append((times / int(own + other - times), i, j))
+        share = times / int(own + other - times)
+        # They put out the same if the last pair of one is in the other.
+        last = matched[np.searchsorted(matched, ends[i], "right") - 1]
+        share += _AT_END * (last > i and j < pairs.partner[last] <= other_ends[j])
+        shares.append((share, i, j))
     for share, i, j in sorted(shares, key=lambda one: -one[0]):
         _offer(pairs, i, j, 2 * _OFFERED * share)
 

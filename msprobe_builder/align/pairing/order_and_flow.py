@@ -36,6 +36,7 @@ _PLACES = 2  # first tensors that a call takes in, by which it is known
 _FAR = 12  # calls one after the other that only move elements
 ALONE = -0.7  # weight of a call that one side makes alone
 _LEAST = 0.6  # probability of a pair that is made
+_LIKELIER = 0.1  # probability of one that is offered
 _MAKER, _TAKER = 2.0, 1.5  # weights of neighbours that are pairs for sure
 _ELSEWHERE = 2.0  # times as much weighs that neighbours belong to others
 _DEEPER, _SHALLOW = 12.0, 0.06  # weight of standing deeper in one network, and what is no matter
@@ -102,6 +103,9 @@ def _guessed(
                 more = found.copy()
                 more[np.ix_(i, j)] = likely_pairs(score[np.ix_(i, j)])
             found = more
+        rows, columns = np.nonzero(found >= _LIKELIER)
+        chances = found[rows, columns].tolist()
+        pairs.known.chances += zip(a[rows].tolist(), b[columns].tolist(), chances, strict=True)
         rows, columns = np.nonzero(found >= _LEAST)
         if flow.is_guessed:
             nodes = (a, makers[0]), (b, makers[1])
