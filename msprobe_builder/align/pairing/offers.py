@@ -31,7 +31,7 @@ _LARGEST = 4_000_000  # nodes of both sides that are compared
 _MOST = 5  # candidates of a node
 _NEAR = 16  # free nodes between two partners, at most
 _OFFERED = 1.0  # weight beyond the threshold
-_AT_END = 0.25  # as much as a share, that two modules end with one pair
+_AT_END = 0.12  # as much as a share, that two modules end with one pair
 _GUESSED = 0.5  # of what flow says that is known by shapes alone
 _CERTAIN = 2.0  # weight of what order and flow make certain
 _EQUAL = 5.0  # the same of what puts out an equal tensor
@@ -169,17 +169,22 @@ def _by_content(pairs: Pairs) -> None:
         np.r_[0, np.cumsum((partner >= 0) & side.forward)] for side, partner in sides
     )
     ends, other_ends = (side.outline.tree.subtree_end for side, _ in sides)
-    matched = np.flatnonzero((pairs.partner >= 0) & pairs.npu.forward)
+    last = _last_pair(pairs.npu, pairs.partner), _last_pair(pairs.bench, pairs.back)
     shares = []
     for (i, j), times in votes.items():
         own, other = held[ends[i] + 1] - held[i], other_held[other_ends[j] + 1] - other_held[j]
-        share = times / int(own + other - times)
-        # They put out the same if the last pair of one is in the other.
-        last = matched[np.searchsorted(matched, ends[i], "right") - 1]
-        share += _AT_END * (last > i and j < pairs.partner[last] <= other_ends[j])
-        shares.append((share, i, j))
+        # They put out the same if each holds the last pair of the other.
+        at_end = i < last[1][j] <= ends[i], j < last[0][i] <= other_ends[j]
+        shares.append((times / int(own + other - times) + _AT_END * sum(at_end), i, j))
     for share, i, j in sorted(shares, key=lambda one: -one[0]):
         _offer(pairs, i, j, 2 * _OFFERED * share)
+
+
+def _last_pair(side: Traits, partner: Int) -> Int:
+    """Of each node the partner of the last that it holds, or that is before it."""
+    matched = np.flatnonzero((partner >= 0) & side.forward)
+    place = np.searchsorted(matched, side.outline.tree.subtree_end, "right") - 1
+    return np.asarray(partner[matched[place]])
 
 
 def _free_around(side: Traits, partner: Int, node: int) -> list[int]:
