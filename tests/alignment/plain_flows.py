@@ -4,18 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.flow import Flow
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from tests.alignment.plain_sides import Plain
+from tests.alignment.test_traits import numel
 from tests.builder.small_dumps import Record
 
+Int = NDArray[np.int64]
 Edge = tuple[int, int]  # a node, and the place of a tensor that it takes in or puts out
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns of a parameter table that flow looks at; sizes tell shapes here."""
+
+    node: Int
+    section: Int
+    position: Int
+    is_tensor: NDArray[np.bool_]
+    numel: NDArray[np.float64]
+    shape_id: Int
+
+    def __len__(self) -> int:
+        return len(self.node)
 
 
 @dataclass(frozen=True)
@@ -47,7 +64,7 @@ def some_flow(
     random: Random, plain: Plain, known: float = 0.7, *, is_guessed: bool = False
 ) -> PlainFlow:
     """Leaves take in what some leaf before them put out, or nobody is known to have."""
-    node, section, place, source = [], [], [], []
+    node, section, place, source, sizes = [], [], [], [], []
     made: list[tuple[int, Edge]] = []  # rows of what leaves put out
     given: dict[Edge, Edge] = {}
     for one in range(len(plain)):
@@ -67,13 +84,16 @@ def some_flow(
                 node.append(one)
                 section.append(int(part))
                 place.append(number)
+                sizes.append(numel(tensors[number]))
                 source.append(maker)
         made += outputs
-    table = SimpleNamespace(
+    table = Table(
         node=np.array(node, dtype=np.int64),
         section=np.array(section, dtype=np.int64),
         position=np.array(place, dtype=np.int64),
         is_tensor=np.ones(len(node), dtype=bool),
+        numel=np.array(sizes, dtype=np.float64),
+        shape_id=np.array(sizes, dtype=np.int64),
     )
     rows_of = np.array(source, dtype=np.int64)
     takers = np.argsort(rows_of, kind="stable")

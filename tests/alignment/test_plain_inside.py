@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -37,8 +38,8 @@ from msprobe_builder.align.pairing.unordered import (
     without_order,
 )
 from msprobe_builder.base.codes import Evidence
-from msprobe_builder.match.sequence import longest_increasing
 from msprobe_builder.dump.names import Kind
+from msprobe_builder.match.sequence import longest_increasing
 from tests.alignment.plain_sides import (
     PALETTE,
     UNKNOWN,
@@ -57,7 +58,7 @@ from tests.alignment.plain_sides import (
     trusted,
 )
 from tests.cases import costly_examples
-from tests.small_graphs import RANDOMS
+from tests.small_graphs import RANDOMS, Seeded
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -74,7 +75,7 @@ def some_flags(random: Random, count: int, share: float = 0.5) -> Bool:
 def some_both(
     random: Random, size: int = 8, share: float = 0.4, steps: int = 1, **facts: Any
 ) -> Both:
-    """A program, and one like it or another one, with some pairs; numbers tell or there are none."""
+    """A program, and one like it or another one, with some pairs; numbers tell or not."""
     tells = random.random() < 0.5
     palette = PALETTE if tells else UNKNOWN
     left = some_plain(random, size, palette=palette, operators=2, steps=steps)
@@ -396,7 +397,7 @@ def increasing(values: list[int]) -> list[int]:
     return [int(one) for one in longest_increasing(numbers(*values))]
 
 
-def plain_lists(pairs: Pairs, both: Both, items: tuple[Int, Int, Int, Int]) -> None:
+def plain_lists(pairs: Pairs, items: tuple[Int, Int, Int, Int]) -> None:
     a, b, depth, other_depth = items
     known = pairs.known
     alike = _look_alike(pairs, a, b)
@@ -417,8 +418,7 @@ def plain_lists(pairs: Pairs, both: Both, items: tuple[Int, Int, Int, Int]) -> N
     kept = [matched[one] for one in increasing([column for _, column in matched])]
     ends = [(-1, -1), *kept, (len(a), len(b))]
     gaps = [
-        ([*range(one[0] + 1, two[0])], [*range(one[1] + 1, two[1])])
-        for one, two in zip(ends, ends[1:], strict=False)
+        ([*range(one[0] + 1, two[0])], [*range(one[1] + 1, two[1])]) for one, two in pairwise(ends)
     ]
     gaps = [gap for gap in gaps if gap[0] and gap[1]]
     in_order = not gaps or order_tells(pairs, a, b)
@@ -441,7 +441,7 @@ def test_lists_are_decided_between_what_is_matched_in_order(random: Random) -> N
     check(
         both,
         lambda pairs: pair_lists(pairs, *items),
-        lambda pairs: plain_lists(pairs, both, items),
+        lambda pairs: plain_lists(pairs, items),
     )
 
 
@@ -583,7 +583,7 @@ def test_modules_that_alone_take_in_and_put_out_the_same_are_paired(random: Rand
 
 def test_long_lists_are_aligned_by_equal_calls(monkeypatch: Any) -> None:
     """Modules among them wait for what they hold."""
-    random = Random(1)
+    random = Seeded(1)
     nodes = [Node(f"Torch.op{one % 3}", operator=one % 3, kind=Kind.API) for one in range(9)]
     plain = Plain([Node(), Node("Module.a.Part", outputs=UNKNOWN[:1]), *nodes])
     both = both_of(plain, plain)

@@ -35,7 +35,7 @@ from tests.alignment.plain_sides import (
     some_plain,
 )
 from tests.cases import costly_examples
-from tests.small_graphs import RANDOMS
+from tests.small_graphs import RANDOMS, Seeded
 
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]
@@ -215,7 +215,7 @@ def test_pairs_are_exchangeable_that_could_be_made_as_well_and_need_not_wait(
 
 
 def moved(plain: Plain, flow: PlainFlow, moving: set[int], partners: set[int], node: int) -> Any:
-    """Which output of which call of a pair a call moves, up to three calls further; else nothing."""
+    """Which output of which call of a pair a call moves, up to three calls further."""
     inputs = len(plain[node].inputs) + len(plain[node].parameters)
     if not plain.leaf(node) or plain[node].operator not in moving or node in partners:
         return None
@@ -386,7 +386,7 @@ def test_the_guess_of_order_and_flow_is_made_in_rounds(random: Random) -> None:
     expected = plainly_found(both, (flows[0], flows[1]), {*sums}, alone=alone)
     pair_by_order_and_flow(both.pairs, flows[0].flow, flows[1].flow, sums)
     if not alone:
-        guess = {i: j for i, j in expected}
+        guess = dict(expected.keys())
         known = both.pairs.known
         assert {i: j for i, j in enumerate(known.guess.tolist()) if j >= 0} == guess
         assert {i: j for j, i in enumerate(known.other_guess.tolist()) if i >= 0} == guess
@@ -402,9 +402,9 @@ def test_the_guess_of_order_and_flow_is_made_in_rounds(random: Random) -> None:
 
 
 def test_nothing_is_guessed_where_values_tell() -> None:
-    plain = some_plain(Random(3), palette=UNKNOWN)
+    plain = some_plain(Seeded(3), palette=UNKNOWN)
     both = both_of(plain, plain, trust=Trust(equal=2.0))
-    flow = some_flow(Random(3), plain, 1.0).flow
+    flow = some_flow(Seeded(3), plain, 1.0).flow
     pair_by_order_and_flow(both.pairs, flow, flow, frozenset())
     assert (both.pairs.known.guess < 0).all()
     assert both.partners == {0: 0}

@@ -1,0 +1,441 @@
+"""Who a node without a partner may belong to, what is the same alone, and what pairs keep."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+from math import exp
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from msprobe_builder.align.evidence.scores import THRESHOLD, Trust
+from msprobe_builder.align.pairing import offers, same
+from msprobe_builder.align.pairing.across import around
+from msprobe_builder.align.pairing.alternating_passes import in_one_round
+from msprobe_builder.align.pairing.fused_projections import pair_last
+from msprobe_builder.align.pairing.offers import (
+    _by_content,
+    _by_forward,
+    _by_guess,
+    _by_place,
+    _by_values,
+    offer_candidates,
+)
+from msprobe_builder.align.pairing.pairs import note
+from msprobe_builder.align.pairing.same import pair_same
+from msprobe_builder.base.codes import Evidence
+from msprobe_builder.dump.names import Direction, Kind
+from tests.alignment.plain_sides import (
+    PALETTE,
+    UNKNOWN,
+    Both,
+    Node,
+    Plain,
+    altered,
+    both_of,
+    elements,
+    fresh,
+    level,
+    norm_of,
+    shapes,
+    some_pairs,
+    some_plain,
+    trusted,
+)
+from tests.alignment.test_plain_inside import numbers
+from tests.builder.small_dumps import tensor
+from tests.cases import costly_examples
+from tests.small_graphs import RANDOMS, Seeded
+
+Offers = dict[tuple[int, int, int], float]  # by side, node and the other
+
+
+def offered(both: Both) -> Offers:
+    return {
+        (side, node, other): weight
+        for side in (0, 1)
+        for node, several in both.pairs.open[side].items()
+        for other, weight in several
+    }
+
+
+def some_open(random: Random, both: Both) -> None:
+    """An alignment has left some choices already."""
+    for side, (own, other) in enumerate(((both.left, both.right), (both.right, both.left))):
+        for node in range(1, len(own)):
+            if random.random() < 0.2:
+                one = random.randrange(1, len(other))
+                both.pairs.open[side][node] = [(one, random.choice([1.6, 4.0]))]
+
+
+def drawn(random: Random, size: int = 9, **facts: Any) -> Both:
+    left = some_plain(random, size, palette=PALETTE[:4], operators=2, **facts)
+    right = altered(random, left, 0.3)
+    return both_of(left, right, some_pairs(random, left, right, 0.5, alike=True), trust=trusted())
+
+
+@settings(max_examples=costly_examples(40))
+@given(RANDOMS)
+def test_the_guess_of_order_and_flow_is_offered_where_both_are_free(random: Random) -> None:
+    both = drawn(random)
+    some_open(random, both)
+    before = offered(both)
+    for node in range(1, len(both.left)):
+        both.pairs.known.guess[node] = random.choice([-1, random.randrange(len(both.right))])
+    expected = dict(before)
+    for i, j in enumerate(both.pairs.known.guess.tolist()):
+        if j >= 0 and i not in both.partners and j not in both.partners.values():
+            expected = {(0, i, j): THRESHOLD + 1.0, (1, j, i): THRESHOLD + 1.0} | expected
+    _by_guess(both.pairs)
+    assert offered(both) == pytest.approx(expected)
+
+
+def gaps(plain: Plain, step: int, known: list[int], free: list[int]) -> dict[int, int]:
+    """By free leaf between which of the known ones it stands; none of long stretches."""
+    places = {one: sum(known_one < one for known_one in known) for one in free}
+    counts = Counter(places.values())
+    return {one: gap for one, gap in places.items() if counts[gap] <= 16}
+
+
+@settings(max_examples=costly_examples(120))
+@given(RANDOMS)
+def test_what_stands_between_the_same_partners_is_offered(random: Random) -> None:
+    """In the next gap as well, for half less; none of more than sixteen between two partners."""
+    size = random.choice([9, 9, 40])
+    left = some_plain(random, size, palette=PALETTE[:3], operators=2, steps=2, modules=0.2)
+    right = left if random.random() < 0.5 else altered(random, left, 0.2)
+    chosen = some_pairs(random, left, right, 0.15 if size > 9 else 0.5, alike=True)
+    if right is left and random.random() < 0.7:
+        chosen = {one: one for one in chosen}
+    both = both_of(left, right, chosen)
+    some_open(random, both)
+    before = offered(both)
+    has = {(side, node) for side, node, _ in before}
+    partner = {i: j for i, j in both.partners.items() if i}
+    steps = [1 + max(one.micro_step for one in side.nodes) for side in (left, right)]
+    expected = dict(before)
+    for step in range(min(steps)):
+        leaves = [
+            [one for one in range(len(side)) if side.leaf(one) and side[one].micro_step == step]
+            for side in (left, right)
+        ]
+        matched = [(i, partner[i]) for i in leaves[0] if partner.get(i) in leaves[1]]
+        known = [
+            (i, j)
+            for i, j in matched
+            if all((i < one) == (j < two) for one, two in matched if one != i)
+        ]
+        here = gaps(left, step, [i for i, _ in known], [i for i in leaves[0] if i not in partner])
+        there = gaps(
+            right, step, [j for _, j in known], [j for j in leaves[1] if j not in partner.values()]
+        )
+        for (i, gap), (j, other) in product(here.items(), there.items()):
+            one, two = left[i], right[j]
+            is_same = one.operator == two.operator
+            as_much = elements(one.outputs) == elements(two.outputs)
+            if abs(gap - other) > 1 or one.is_module != two.is_module or not (is_same or as_much):
+                continue
+            weight = float(is_same) + (shapes(one.outputs) == shapes(two.outputs)) - 1.0
+            weight -= 0.5 * (gap != other)
+            for side, node, its in ((0, i, j), (1, j, i)):
+                if (side, node) not in has:
+                    expected.setdefault((side, node, its), THRESHOLD + weight)
+    _by_place(both.pairs)
+    assert offered(both) == pytest.approx(expected)
+
+
+@settings(max_examples=costly_examples(60))
+@given(RANDOMS)
+def test_backward_calls_are_offered_those_of_the_candidates(random: Random) -> None:
+    both = drawn(random, backward=True)
+    some_open(random, both)
+    before = offered(both)
+
+    def backward_of(plain: Plain, node: int) -> int | None:
+        """The last one of its name and number; it belongs to the last forward call of these."""
+        one = plain[node]
+        own = [
+            k
+            for k in range(1, len(plain))
+            if (plain[k].stem, plain[k].call) == (one.stem, one.call)
+        ]
+        calls = [k for k in own if plain[k].direction is Direction.FORWARD]
+        found = [k for k in own if plain[k].direction is Direction.BACKWARD]
+        return found[-1] if found and calls[-1:] == [node] else None
+
+    expected = dict(before)
+    sides = both.left, both.right
+    partners = {*both.partners}, {*both.partners.values()}
+    for side in (0, 1):
+        for node, several in [*both.pairs.open[side].items()]:
+            own = backward_of(sides[side], node)
+            if own is None or own in partners[side]:
+                continue
+            expected = {key: one for key, one in expected.items() if key[:2] != (side, own)}
+            for other, weight in several:
+                its = backward_of(sides[1 - side], other)
+                if its is not None:
+                    expected[side, own, its] = weight
+    _by_forward(both.pairs)
+    assert offered(both) == pytest.approx(expected)
+
+
+@settings(max_examples=costly_examples(40))
+@given(RANDOMS)
+def test_the_five_likeliest_are_kept(random: Random) -> None:
+    both = drawn(random, 14, backward=random.random() < 0.5)
+    some_open(random, both)
+    pairs = fresh(both.pairs)
+    for step in (_by_content, _by_guess, _by_values, _by_place):
+        step(pairs)
+    for several in (one for side in pairs.open for one in side.values()):
+        several[:] = sorted(several, key=lambda one: (-one[1], one[0]))[:5]
+    _by_forward(pairs)
+    offer_candidates(both.pairs)
+    assert both.pairs.open == pairs.open
+
+
+def test_too_many_nodes_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = some_plain(Seeded(2), palette=PALETTE[:1], modules=0.0)
+    both = both_of(plain, plain, trust=trusted())
+    for largest, is_offered in ((10, False), (10_000, True)):
+        monkeypatch.setattr(offers, "_LARGEST", largest)
+        _by_values(both.pairs)
+        assert bool(offered(both)) == is_offered
+    both = both_of(plain, plain)
+    _by_values(both.pairs)
+    assert not offered(both), "values tell nothing"
+
+
+# -- modules that alone are the same ----------------------------------------------------------------
+
+
+@settings(max_examples=costly_examples(120))
+@given(RANDOMS)
+def test_modules_are_the_same_that_alone_take_in_and_put_out_the_same(random: Random) -> None:
+    """Near each other, or of equal weights wherever they stand."""
+    facts: dict[str, Any] = {"palette": (PALETTE[0], PALETTE[1], PALETTE[6]), "steps": 2}
+    left = some_plain(random, 9, modules=0.9, **facts)
+    right = altered(random, left, 0.2) if random.random() < 0.8 else some_plain(random, 9, **facts)
+    trust = trusted() if random.random() < 0.9 else Trust()
+    both = both_of(left, right, some_pairs(random, left, right, 0.3, alike=True), trust=trust)
+    free = [one for one in range(1, len(left)) if left.module(one) and one not in both.partners]
+    others = [
+        one
+        for one in range(1, len(right))
+        if right.module(one) and one not in both.partners.values()
+    ]
+    same_ones = [
+        (i, j)
+        for i, j in product(free, others)
+        if left[i].micro_step == right[j].micro_step
+        and elements(left[i].inputs) == elements(right[j].inputs)
+        and elements(left[i].outputs) == elements(right[j].outputs)
+        and not np.isnan(sum(norm_of(part) for part in (left[i].inputs, left[i].outputs)))
+        and not np.isnan(sum(norm_of(part) for part in (right[j].inputs, right[j].outputs)))
+        and level(left[i], right[j], "inputs") == level(left[i], right[j], "outputs") == 2
+    ]
+    twin = fresh(both.pairs)
+    sizes = {
+        i: (left[i].micro_step, elements(left[i].inputs), elements(left[i].outputs)) for i in free
+    }
+    order = [*dict.fromkeys(sizes.values())]
+    for i, j in sorted(same_ones, key=lambda pair: (order.index(sizes[pair[0]]), pair)):
+        if sum(i == one for one, _ in same_ones) > 1 or sum(j == two for _, two in same_ones) > 1:
+            continue
+        has = left[i].parameters and right[j].parameters
+        equal = bool(has) and level(left[i], right[j], "parameters") == 2
+        is_near = around(twin, numbers(i), numbers(j)).all()
+        if trust.equal and (equal or is_near) and twin.add(i, j, Evidence.INSIDE, 5.0):
+            note(twin, i, j)
+    pair_same(both.pairs, both.pairs.npu, both.pairs.bench)
+    assert both.pairs.partner.tolist() == twin.partner.tolist()
+    assert both.pairs.weight.tolist() == twin.weight.tolist()
+    assert both.pairs.known.stems == twin.known.stems
+
+
+def test_too_many_modules_of_one_size_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Plain([Node(), Node("Module.a.Part", inputs=PALETTE[:1], outputs=PALETTE[2:3])])
+    for largest, partner in ((0, -1), (1, 1)):
+        monkeypatch.setattr(same, "_LARGEST", largest)
+        both = both_of(plain, plain, trust=trusted())
+        pair_same(both.pairs, both.pairs.npu, both.pairs.bench)
+        assert both.pairs.partner[1] == partner
+
+
+# -- the pairs themselves ---------------------------------------------------------------------------
+
+
+@settings(max_examples=costly_examples(60))
+@given(RANDOMS)
+def test_candidates_are_as_likely_as_their_weights_beyond_that_of_none(random: Random) -> None:
+    both = drawn(random)
+    some_open(random, both)
+    for side, other in ((0, both.right), (1, both.left)):
+        for several in both.pairs.open[side].values():
+            several += [(one, 2.0) for one in range(1, len(other)) if random.random() < 0.2]
+    heavy = next(iter(both.pairs.open[0].values()), [])
+    heavy[:] = [(one, 400.0) for one, _ in heavy]
+    partners = {*both.partners}, {*both.partners.values()}
+    for side in (0, 1):
+        found = both.pairs.likely(side)
+        expected = []
+        for node in sorted(both.pairs.open[side]):
+            free = [one for one in both.pairs.open[side][node] if one[0] not in partners[1 - side]]
+            odds = [exp(min(weight - THRESHOLD, 50.0)) for _, weight in free]
+            if node not in partners[side]:
+                expected += [
+                    (node, one, odd / (1 + sum(odds)))
+                    for (one, _), odd in zip(free, odds, strict=True)
+                ]
+        columns = [getattr(found, name).tolist() for name in found.__dataclass_fields__]
+        rows = [*zip(*columns, strict=True)]
+        assert [row[:2] for row in rows] == [row[:2] for row in expected]
+        assert [row[2] for row in rows] == pytest.approx([row[2] for row in expected])
+
+
+@settings(max_examples=costly_examples(60))
+@given(RANDOMS)
+def test_a_pair_that_is_taken_back_stays_as_a_candidate(random: Random) -> None:
+    """Unless it was asked for or has the same name; none that was taken back is made again."""
+    both = drawn(random)
+    some_open(random, both)
+    pairs = both.pairs
+    pairs.asked[[one for one in both.partners if random.random() < 0.2]] = True
+    pairs.evidence[[one for one in both.partners if random.random() < 0.2]] = 0
+    pairs.weight[:] = random.choice([1.0, 3.0])
+    for i in range(1, len(both.left)):
+        j, before = int(pairs.partner[i]), [{**one} for one in pairs.open]
+        is_automatic = j >= 0 and not pairs.asked[i] and pairs.evidence[i] > 0
+        for_good = random.random() < 0.7
+        assert pairs.take_back(i, for_good=for_good) == is_automatic
+        if not is_automatic:
+            assert (pairs.partner[i], [*pairs.open]) == (j, before)
+            continue
+        assert (pairs.partner[i], pairs.back[j], pairs.evidence[i]) == (-1, -1, 0)
+        weight = min(float(pairs.weight[i]), THRESHOLD)
+        assert pairs.open[0][i] == before[0].get(i, [(j, weight)])
+        assert pairs.open[1][j] == before[1].get(j, [(i, weight)])
+        assert pairs.add(i, j, Evidence.INSIDE, 2.0) == (not for_good)
+
+
+@settings(max_examples=costly_examples(60))
+@given(RANDOMS)
+def test_notes_are_of_modules_and_of_where_counters_stand(random: Random) -> None:
+    both = drawn(random)
+    known = both.pairs.known
+    shift, stems, taken = {}, dict[int, int](), set()
+    for _ in range(5):
+        i, j = random.randrange(1, len(both.left)), random.randrange(1, len(both.right))
+        one, two = int(known.stem[i]), int(known.other_stem[j])
+        note(both.pairs, i, j)
+        if one == two:
+            shift[one] = both.left[i].call - both.right[j].call
+        if both.left[i].is_module:
+            stems = {one: two} | stems
+            taken.add(two)
+    assert (known.shift, known.stems, known.taken_stems) == (shift, stems, taken)
+
+
+# -- fused weights, and rounds that differ ----------------------------------------------------------
+
+MATRICES = tuple(
+    tensor(None, high=None, low=None, mean=None, shape=shape)
+    for shape in ((3, 4), (3, 4), (6, 4), (9, 4), (3, 4), (7,))
+)
+
+
+@settings(max_examples=costly_examples(200))
+@given(RANDOMS)
+def test_behind_fused_weights_the_last_module_is_that_behind_as_many_apart(random: Random) -> None:
+    names = random.choice([("a", "b", "c", "d"), ("query", "b", "c", "d"), ("a", "b", "c", "key")])
+
+    def modules(weights: list[int]) -> Plain:
+        nodes = [
+            Node(f"Module.{name}.Part", parameters=(MATRICES[one],))
+            for name, one in zip(names[-len(weights) :] if weights else (), weights, strict=True)
+        ]
+        nodes += [Node("Module.none.Part")] * (random.random() < 0.3)
+        call = Node("Torch.relu", operator=1, kind=Kind.API)
+        return Plain([Node(), *nodes, *([call] * (random.random() < 0.2))])
+
+    few = random.choice([[2, 0], [3, 0], [3, 0], [3, 1], [3, 5], [3]])
+    many = random.choice([[0, 1, 0, 0], [0, 1, 0, 4], [0, 0, 0], [0, 0, 2], [0, 5, 0], [2, 0, 0]])
+    sides = [modules(few), modules(many)]
+    if random.random() < 0.5:
+        sides.reverse()
+    both = both_of(*sides, one_code=random.random() < 0.1)
+    if random.random() < 0.1:
+        both.pairs.denied.add((len(few), len(many)))
+
+    def with_matrices(plain: Plain) -> list[int]:
+        held = [one for one in range(1, len(plain)) if plain[one].parameters]
+        return [one for one in held if len(plain[one].parameters[0]["shape"]) > 1]
+
+    found = [with_matrices(side) for side in sides]
+    short, long = sorted(zip(found, sides, strict=True), key=lambda one: len(one[0]))
+    sizes, others = (
+        [elements(side[one].parameters) for one in nodes] for nodes, side in (short, long)
+    )
+    has_calls = any(one.operator >= 0 for one in sides[0].nodes)
+    last = found[0][-1], found[1][-1]
+    names_tell = {"query", "key"} & {
+        part for side, one in zip(sides, last, strict=True) for part in side[one].stem.split(".")
+    }
+    is_told = (
+        not both.pairs.known.one_code
+        and not has_calls
+        and len(sizes) == 2
+        and len(others) >= 3
+        and sizes == [sum(others[:-1]), others[-1]]
+        and not names_tell
+        and last not in both.pairs.denied
+    )
+    nodes = [numbers(*range(1, len(side))) for side in sides]
+    assert pair_last(both.pairs, nodes[0], nodes[1]) == ([last[0]] if is_told else [])
+    assert both.partners == {0: 0} | ({last[0]: last[1]} if is_told else {})
+    assert not is_told or both.pairs.weight[last[0]] == 3.0
+
+
+@settings(max_examples=costly_examples(100))
+@given(RANDOMS)
+def test_rounds_are_one_sequence_unless_they_repeat_or_agree(random: Random) -> None:
+    """Each has half the weights of the first at least, or of that of the other side."""
+    sizes = [
+        [random.choice([0, 2, 4, 5, 8, 9]) for _ in range(random.randint(1, 4))] for _ in range(2)
+    ]
+    sides = [
+        Plain(
+            [
+                Node(direction=Direction.NONE),
+                *(
+                    Node("Module.a.Part", parameters=(tensor(shape=(1,)),) * size, micro_step=step)
+                    for step, size in enumerate(some)
+                ),
+            ]
+        )
+        for some in sizes
+    ]
+    shares = [[size / next(filter(None, some)) for size in some if size] for some in sizes]
+
+    def near(one: list[float], other: list[float]) -> bool:
+        return all(2 * min(pair) >= max(pair) for pair in zip(one, other, strict=True))
+
+    repeat = all(near(some, [1.0] * len(some)) for some in shares)
+    agree = len(shares[0]) == len(shares[1]) and near(*shares)
+    traits = [side.traits() for side in sides]
+    joined = in_one_round(traits[0], traits[1])
+    for before, after, some in zip(traits, joined, sizes, strict=True):
+        if repeat or agree:
+            assert after is before
+        else:
+            assert after.outline.tree.micro_steps == 1
+            assert after.outline.tree.micro_step.tolist() == [0] * (1 + len(some))
+
+
+def test_unknown_shapes_are_those_of_the_palette() -> None:
+    assert [one["shape"] for one in UNKNOWN] == [[2, 4], [8], [4]]
