@@ -10,32 +10,53 @@ from typing import Any
 import numpy as np
 
 from msprobe_builder.align.pairing.edges import Edges, Kinds
+from msprobe_builder.dump.names import Direction, Kind
+from tests.alignment.drawn_sides import UNKNOWN, altered, some_pairs, some_plain
 from tests.alignment.plain_flows import Edge, some_flow
-from tests.alignment.plain_sides import UNKNOWN, altered, both_of, shapes, some_pairs, some_plain
+from tests.alignment.plain_sides import Node, Plain, both_of, shapes
 
 Pair = tuple[int, int]
+
+
+def two_networks(
+    random: Random, order: str, ends: tuple[int, int]
+) -> tuple[Plain, dict[Edge, Edge]]:
+    """Networks that are given one tensor, what is made of each, and what joins both."""
+    one = UNKNOWN[:1]
+    nodes, given = [Node(direction=Direction.NONE)], dict[Edge, Edge]()
+
+    def call(operator: int, above: int, *makers: int) -> int:
+        facts: dict[str, Any] = {"operator": operator, "kind": Kind.API, "outputs": one}
+        nodes.append(Node(f"Torch.op{operator}", above, inputs=one * len(makers), **facts))
+        given.update({(len(nodes) - 1, place): (maker, 0) for place, maker in enumerate(makers)})
+        return len(nodes) - 1
+
+    first, results = call(1, 0), dict[str, int]()
+    for name in order:
+        nodes.append(Node(f"Module.{name}.Part", inputs=one, outputs=one))
+        module, result = len(nodes) - 1, first
+        for operator in (0, 1, 0):
+            result = call(operator, module, result)
+        results[name] = result
+    made = [*zip("ab", ends, strict=True)]
+    if random.random() < 0.3:  # an author makes the second first
+        made.reverse()
+    after = {name: call(end, 0, results[name]) for name, end in made}
+    call(1, 0, after["a"], after["b"])
+    return Plain(nodes), given
 
 
 class Drawn:
     """Two sides with pairs, and the flow on each, plainly."""
 
-    def __init__(self, random: Random, *, known: float = 0.9, modules: float = 0.3) -> None:
-        facts: dict[str, Any] = {"palette": UNKNOWN[:2], "operators": 2, "modules": modules}
-        left = some_plain(random, 11, **facts)
-        is_same = random.random() < 0.6
-        right = left if is_same else altered(random, left, 0.1)
-        self.sides = left, right
-        flows = [some_flow(random, side, known) for side in self.sides]
-        if is_same and random.random() < 0.7:
-            flows[1] = flows[0]
-        self.flows = flows[0], flows[1]
-        chosen = some_pairs(random, left, right, 0.8, alike=True)
-        if is_same and random.random() < 0.6:
-            chosen = {one: one for one in chosen if random.random() < 0.9}
-            for _ in range(random.randint(0, 2)):  # twins that have one another's partners
-                one, two = (random.choice([*chosen] or [0]) for _ in range(2))
-                if one and two and left[one].operator == left[two].operator:
-                    chosen[one], chosen[two] = chosen[two], chosen[one]
+    def __init__(
+        self, random: Random, *, known: float = 0.9, modules: float = 0.3, twins: float = 0.3
+    ) -> None:
+        if random.random() < twins:
+            chosen = self._draw_networks(random)
+        else:
+            chosen = self._draw_any(random, known, modules)
+        left, right = self.sides
         asked = [one for one in chosen if random.random() < 0.05]
         self.sites = [np.array(random.choices([0, 0, 1, 2], k=len(one))) for one in self.sides]
         exact = np.array([chosen.get(one, -1) for one in range(len(left))])
@@ -56,6 +77,52 @@ class Drawn:
         )
         self.partner = self.both.partners
         self.back = {two: one for one, two in self.partner.items()}
+
+    def _draw_any(self, random: Random, known: float, modules: float) -> dict[int, int]:
+        facts: dict[str, Any] = {"palette": UNKNOWN[:2], "operators": 2, "modules": modules}
+        left = some_plain(random, 11, **facts)
+        is_same = random.random() < 0.6
+        right = left if is_same else altered(random, left, 0.1)
+        self.sides = left, right
+        flows = [some_flow(random, side, known) for side in self.sides]
+        if is_same and random.random() < 0.7:
+            flows[1] = flows[0]
+        self.flows = flows[0], flows[1]
+        chosen = some_pairs(random, left, right, 0.8, alike=True)
+        if is_same and random.random() < 0.6:
+            chosen = {one: one for one in chosen if random.random() < 0.9}
+            for _ in range(random.randint(0, 2)):  # twins that have one another's partners
+                one, two = (random.choice([*chosen] or [0]) for _ in range(2))
+                if one and two and left[one].operator == left[two].operator:
+                    chosen[one], chosen[two] = chosen[two], chosen[one]
+        return chosen
+
+    def _draw_networks(self, random: Random) -> dict[int, int]:
+        """Two networks of one shape, perhaps in another order, paired as they come."""
+        order = random.choice(["ab", "ba", "ba"])
+        ends = random.choice([(2, 3), (2, 3), (2, 2)])
+        sides = two_networks(random, "ab", ends), two_networks(random, order, ends)
+        self.sides = sides[0][0], sides[1][0]
+        flows = [some_flow(random, plain, told=told) for plain, told in sides]
+        self.flows = flows[0], flows[1]
+        chosen = {}
+        for node in range(1, len(self.sides[0])):
+            one = self.sides[0][node]
+            same = [
+                other
+                for other in range(1, len(self.sides[1]))
+                if (self.sides[1][other].operator, self.sides[1][other].kind)
+                == (one.operator, one.kind)
+            ]
+            turn = [
+                other
+                for other in range(1, node)
+                if (self.sides[0][other].operator, self.sides[0][other].kind)
+                == (one.operator, one.kind)
+            ]
+            if len(turn) < len(same) and random.random() < 0.95:
+                chosen[node] = same[len(turn)]
+        return chosen
 
     def given(self, side: int, node: int) -> dict[int, Edge]:
         """By place who made what a node takes in; not what it is given by itself."""
@@ -197,3 +264,13 @@ class Drawn:
             alike = sum(one in partner and self.go_alike(one, partner[one]) for one in maps)
             sums.append(self.agreeing(concerned, partner) + alike)
         return sums[1] > sums[0]
+
+
+def thinned(random: Random, drawn: Drawn, share: float = 0.4) -> Drawn:
+    """Some pairs are still to be found."""
+    for i, j in [*drawn.partner.items()]:
+        if i and random.random() < share:
+            drawn.pairs.partner[i], drawn.pairs.back[j] = -1, -1
+            drawn.pairs.evidence[i] = 0
+            del drawn.partner[i], drawn.back[j]
+    return drawn

@@ -61,9 +61,17 @@ class PlainFlow:
 
 
 def some_flow(
-    random: Random, plain: Plain, known: float = 0.7, *, is_guessed: bool = False
+    random: Random,
+    plain: Plain,
+    known: float = 0.7,
+    *,
+    is_guessed: bool = False,
+    told: dict[Edge, Edge] | None = None,
 ) -> PlainFlow:
-    """Leaves take in what some leaf before them put out, or nobody is known to have."""
+    """Leaves take in what some leaf before them put out, or nobody is known to have.
+
+    ``told`` is by whom, instead of any.
+    """
     node, section, place, source, sizes = [], [], [], [], []
     made: list[tuple[int, Edge]] = []  # rows of what leaves put out
     given: dict[Edge, Edge] = {}
@@ -79,7 +87,11 @@ def some_flow(
                 if part == Section.OUTPUT and plain.leaf(one):
                     outputs.append((len(node), (one, number)))
                 maker = -1
-                if part == Section.INPUT and plain.leaf(one) and made and random.random() < known:
+                is_input = part == Section.INPUT and plain.leaf(one)
+                if is_input and told is not None and (one, number) in told:
+                    given[one, number] = told[one, number]
+                    [maker] = [row for row, edge in made if edge == told[one, number]]
+                elif is_input and told is None and made and random.random() < known:
                     maker, given[one, number] = random.choice(made[-6:])
                 node.append(one)
                 section.append(int(part))

@@ -21,8 +21,8 @@ from msprobe_builder.align.pairing.inside import (
     pair_lists,
 )
 from msprobe_builder.align.pairing.pairs import Pairs
+from tests.alignment.plain_pairs import check, numbers, some_both, some_flags
 from tests.alignment.plain_sides import Both
-from tests.alignment.test_plain_inside import check, numbers, some_both, some_flags
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS
 

@@ -21,9 +21,10 @@ from msprobe_builder.align.pairing.by_flow import (
 from msprobe_builder.align.pairing.edges import Edges, Kinds
 from msprobe_builder.align.pairing.twins import doubt_twins, trade_twins
 from msprobe_builder.match.matching import Group
-from tests.alignment.drawn_flows import Drawn, Pair
-from tests.alignment.plain_sides import elements, fresh, shapes, trusted
-from tests.alignment.test_plain_inside import numbers
+from tests.alignment.drawn_flows import Drawn, Pair, thinned
+from tests.alignment.drawn_sides import trusted
+from tests.alignment.plain_pairs import numbers
+from tests.alignment.plain_sides import elements, fresh, shapes
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS, Seeded
 
@@ -76,16 +77,6 @@ def matched(drawn: Drawn, votes: set[Pair]) -> dict[int, int]:
         for i, j in alone
         if around(drawn.pairs, numbers(i), numbers(j)).all() and (i, j) not in drawn.pairs.denied
     }
-
-
-def thinned(random: Random, drawn: Drawn, share: float = 0.4) -> Drawn:
-    """Some pairs are still to be found."""
-    for i, j in [*drawn.partner.items()]:
-        if i and random.random() < share:
-            drawn.pairs.partner[i], drawn.pairs.back[j] = -1, -1
-            drawn.pairs.evidence[i] = 0
-            del drawn.partner[i], drawn.back[j]
-    return drawn
 
 
 @settings(max_examples=costly_examples(120))
@@ -219,7 +210,7 @@ def some_groups(random: Random, drawn: Drawn) -> list[Group]:
 def test_where_nothing_tells_who_computed_what_a_neighbour_has_to_belong_to_the_other(
     random: Random,
 ) -> None:
-    drawn = thinned(random, Drawn(random, known=0.0), 0.3)
+    drawn = thinned(random, Drawn(random, known=0.0, twins=0.0), 0.3)
     drawn.pairs.evidence[[one for one in drawn.partner if random.random() < 0.1]] = 0
     moving = set(random.choice([(0,), (1,), (0, 1)]))
     drawn.pairs.known.moving = numbers(*moving)
@@ -261,7 +252,7 @@ def test_where_nothing_tells_who_computed_what_a_neighbour_has_to_belong_to_the_
 def test_both_sides_need_a_flow(side: int) -> None:
     [drawn, *_] = [
         one
-        for one in (Drawn(Seeded(seed), known=1.0) for seed in range(20))
+        for one in (Drawn(Seeded(seed), known=1.0, twins=0.0) for seed in range(20))
         if one.flows[0].given and one.flows[1].given
     ]
     flows = [drawn.flows[0].flow, drawn.flows[1].flow]

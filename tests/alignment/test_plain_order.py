@@ -23,17 +23,9 @@ from msprobe_builder.align.pairing.order_and_flow import (
     pair_moving,
     told_by_neighbours,
 )
+from tests.alignment.drawn_sides import UNKNOWN, some_pairs, some_plain
 from tests.alignment.plain_flows import PlainFlow, some_flow
-from tests.alignment.plain_sides import (
-    UNKNOWN,
-    Both,
-    Plain,
-    both_of,
-    elements,
-    shapes,
-    some_pairs,
-    some_plain,
-)
+from tests.alignment.plain_sides import Both, Plain, both_of, elements, shapes
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS, Seeded
 
@@ -211,7 +203,7 @@ def test_pairs_are_exchangeable_that_could_be_made_as_well_and_need_not_wait(
         assert found[place] == expected
 
 
-# -- calls that only move elements --------------------------------------------------------------
+# -- calls that only move elements ------------------------------------------------------------
 
 
 def moved(plain: Plain, flow: PlainFlow, moving: set[int], partners: set[int], node: int) -> Any:
@@ -271,7 +263,7 @@ def test_calls_that_move_one_tensor_of_a_pair_as_often_on_both_sides_are_pairs(
         assert both.pairs.weight[one] == 4.5
 
 
-# -- all calls of a micro-step -------------------------------------------------------------------
+# -- all calls of a micro-step ------------------------------------------------------------
 
 
 def computed_by(plain: Plain, flow: PlainFlow, moving: set[int], nodes: list[int]) -> Int:

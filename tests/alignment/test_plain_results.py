@@ -21,22 +21,9 @@ from msprobe_builder.align.pairing.results import (
 )
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Direction, Kind
-from tests.alignment.plain_sides import (
-    PALETTE,
-    UNKNOWN,
-    Both,
-    Node,
-    Plain,
-    altered,
-    both_of,
-    elements,
-    level,
-    norm_of,
-    some_pairs,
-    some_plain,
-    trusted,
-)
-from tests.alignment.test_plain_inside import numbers
+from tests.alignment.drawn_sides import PALETTE, UNKNOWN, altered, some_pairs, some_plain, trusted
+from tests.alignment.plain_pairs import numbers
+from tests.alignment.plain_sides import Both, Node, Plain, both_of, elements, level, norm_of
 from tests.alignment.test_traits import joined
 from tests.builder.small_dumps import Record, tensor
 from tests.cases import costly_examples
@@ -208,7 +195,7 @@ def test_pairs_whose_results_are_made_by_other_calls_are_taken_back(random: Rand
     assert both.partners == expected
 
 
-# -- what differs though all that comes of it agrees -----------------------------------------------
+# -- what differs though all that comes of it agrees ----------------------------------------------
 
 LARGE = tuple(
     tensor(norm, high=high, low=low, shape=shape)

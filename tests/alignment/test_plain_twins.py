@@ -23,17 +23,10 @@ from msprobe_builder.align.pairing.twins import (
     trade_twins,
 )
 from msprobe_builder.base.codes import Evidence
-from tests.alignment.drawn_flows import Drawn, Pair
+from tests.alignment.drawn_flows import Drawn, Pair, thinned
+from tests.alignment.drawn_sides import PALETTE, UNKNOWN, some_pairs, some_plain
 from tests.alignment.plain_flows import some_flow
-from tests.alignment.plain_sides import (
-    PALETTE,
-    UNKNOWN,
-    Plain,
-    both_of,
-    fresh,
-    some_pairs,
-    some_plain,
-)
+from tests.alignment.plain_sides import Plain, both_of, fresh
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS, Seeded
 
@@ -64,7 +57,7 @@ def test_what_a_call_is_given_by_itself_is_no_edge() -> None:
 @settings(max_examples=costly_examples(100))
 @given(RANDOMS)
 def test_what_tensors_come_from_is_the_nearest_that_is_known(random: Random) -> None:
-    drawn = Drawn(random, modules=random.choice([0.2, 0.6]))
+    drawn = thinned(random, Drawn(random, modules=random.choice([0.2, 0.6])), 0.3)
     pairs, edges, kinds = drawn.pairs, drawn.edges, drawn.kinds
     for side, (traits, partner) in enumerate(
         ((pairs.npu, pairs.partner), (pairs.bench, pairs.back))
@@ -243,7 +236,7 @@ def is_network(plain: Plain, nodes: dict[int, int]) -> bool:
 @settings(max_examples=costly_examples(150))
 @given(RANDOMS)
 def test_networks_that_would_trade_stay_grey_where_flow_is_guessed(random: Random) -> None:
-    drawn = Drawn(random, modules=random.choice([0.3, 0.6]))
+    drawn = Drawn(random, modules=random.choice([0.3, 0.6]), twins=0.7)
     drawn.pairs.evidence[[random.random() < 0.2 for _ in drawn.pairs.evidence]] = 0
     pairs, edges, kinds = drawn.pairs, drawn.edges, drawn.kinds
     left = drawn.sides[0]
