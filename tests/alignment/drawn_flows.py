@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -53,7 +54,7 @@ class Drawn:
         self, random: Random, *, known: float = 0.9, modules: float = 0.3, twins: float = 0.3
     ) -> None:
         if random.random() < twins:
-            chosen = self._draw_networks(random)
+            chosen = self._draw_networks(random, known)
         else:
             chosen = self._draw_any(random, known, modules)
         left, right = self.sides
@@ -97,13 +98,13 @@ class Drawn:
                     chosen[one], chosen[two] = chosen[two], chosen[one]
         return chosen
 
-    def _draw_networks(self, random: Random) -> dict[int, int]:
+    def _draw_networks(self, random: Random, known: float) -> dict[int, int]:
         """Two networks of one shape, perhaps in another order, paired as they come."""
         order = random.choice(["ab", "ba", "ba"])
         ends = random.choice([(2, 3), (2, 3), (2, 2)])
         sides = two_networks(random, "ab", ends), two_networks(random, order, ends)
         self.sides = sides[0][0], sides[1][0]
-        flows = [some_flow(random, plain, told=told) for plain, told in sides]
+        flows = [some_flow(random, plain, told=told if known else {}) for plain, told in sides]
         self.flows = flows[0], flows[1]
         chosen = {}
         for node in range(1, len(self.sides[0])):
@@ -123,6 +124,14 @@ class Drawn:
             if len(turn) < len(same) and random.random() < 0.95:
                 chosen[node] = same[len(turn)]
         return chosen
+
+    def forget(self, side: int) -> None:
+        """Of one side nothing is known of who makes what."""
+        flows = [*self.flows]
+        nobody = np.full_like(flows[side].flow.source, -1)
+        flow = replace(flows[side].flow, source=nobody, producer=nobody)
+        flows[side] = replace(flows[side], given={}, flow=flow)
+        self.flows = flows[0], flows[1]
 
     def given(self, side: int, node: int) -> dict[int, Edge]:
         """By place who made what a node takes in; not what it is given by itself."""

@@ -72,7 +72,7 @@ def some_flow(
 
     ``told`` is by whom, instead of any.
     """
-    node, section, place, source, sizes = [], [], [], [], []
+    node, section, place, source, sizes = (list[int]() for _ in range(5))
     made: list[tuple[int, Edge]] = []  # rows of what leaves put out
     given: dict[Edge, Edge] = {}
     for one in range(len(plain)):

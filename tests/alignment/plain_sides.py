@@ -276,5 +276,5 @@ def fresh(pairs: Pairs) -> Pairs:
     columns = {
         name: getattr(pairs, name).copy() for name in ("partner", "back", "evidence", "weight")
     }
-    sides = tuple({node: [*some] for node, some in one.items()} for one in pairs.open)
-    return replace(pairs, known=known, open=sides, denied={*pairs.denied}, **columns)
+    sides = [{node: [*some] for node, some in one.items()} for one in pairs.open]
+    return replace(pairs, known=known, open=(sides[0], sides[1]), denied={*pairs.denied}, **columns)

@@ -130,7 +130,7 @@ def test_what_is_clear_among_all_of_two_lists_is_paired_across_others(random: Ra
     nodes = [[*range(1, len(side))] for side in (both.left, both.right)]
     depths = [numbers(*(0 for _ in some)) for some in nodes]
     items = numbers(*nodes[0]), numbers(*nodes[1]), depths[0], depths[1]
-    other_calls = random.random() < 0.4
+    other_calls = random.random() < 0.6
     check(
         both,
         lambda pairs: _pair_traded(pairs, *items, other_calls=other_calls),
@@ -177,8 +177,8 @@ def test_most_of_what_is_left_may_go_together_as_one_block(random: Random) -> No
     left = Plain(nodes)
     right = altered(random, left, random.choice([0.0, 0.1, 0.3]))
     chosen = some_pairs(random, left, right, random.choice([0.0, 0.2]))
-    facts = {"one_code": random.random() < 0.5}
-    both = both_of(left, right, chosen, trust=random.choice([Trust(), trusted()]), **facts)
+    is_one, trust = random.random() < 0.5, random.choice([Trust(), trusted()])
+    both = both_of(left, right, chosen, trust=trust, one_code=is_one)
     both.pairs.npu.parameters_below[1, 0] = left.weights_below(0)
     sides = [numbers(*range(1, len(side))) for side in (left, right)]
     items = sides[0], sides[1], np.zeros_like(sides[0]), np.zeros_like(sides[1])
@@ -234,3 +234,14 @@ def test_long_lists_are_aligned_by_equal_calls(monkeypatch: Any) -> None:
     pair_gap(both.pairs, *items)
     assert both.partners == {0: 0} | {one: one for one in range(2, 11)}
     assert (both.pairs.weight[2:] == 5.0).all()
+
+
+def test_of_what_could_be_exchanged_the_five_likeliest_are_kept() -> None:
+    calls = [Node("Torch.op", operator=0, kind=Kind.API, outputs=UNKNOWN[:1]) for _ in range(7)]
+    plain = Plain([Node(), *calls])
+    both = both_of(plain, plain)
+    places = numbers(*range(1, 8))
+    none = np.zeros_like(places)
+    pair_gap(both.pairs, places, places, none, none, in_order=False)
+    assert both.partners == {0: 0}
+    assert all({*map(len, one.values())} == {5} for one in both.pairs.open)

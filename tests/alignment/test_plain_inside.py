@@ -173,6 +173,8 @@ def test_lists_look_alike_where_nothing_is_open_item_by_item(random: Random) -> 
     a, b = left.children(0), right.children(0)
     if random.random() < 0.6:
         chosen = {one: two for one, two in zip(a, b, strict=False) if random.random() < 0.3}
+    if b and random.random() < 0.2:  # the counterpart of one belongs to what is elsewhere
+        chosen = {random.randrange(1, len(left)): random.choice(b)}
     trust = random.choice([Trust(), trusted(), Trust(same_shapes=False)])
     sites = [np.array(random.choices([0, 0, 0, 0, 1, 2], k=len(one))) for one in (left, right)]
     both = both_of(left, right, chosen, trust=trust, site=sites[0], other_site=sites[1])

@@ -78,19 +78,18 @@ def test_leaves_are_aligned_by_what_is_unlike_all_others_then_shapes_then_operat
         found = [one.tolist() for one in leaves(side)]
         steps = 1 + max(one.micro_step for one in plain.nodes)
         assert found == [plain_leaves(plain, step) for step in range(steps)]
-        several = random.sample(range(len(plain)), len(plain))
-        parts = by_micro_step(side, numbers(*several))
+        mixed = random.sample(range(len(plain)), len(plain))
+        parts = by_micro_step(side, numbers(*mixed))
         for step, part in enumerate(parts):
-            assert part.tolist() == [one for one in several if plain[one].micro_step == step]
+            assert part.tolist() == [one for one in mixed if plain[one].micro_step == step]
     a, b = plain_leaves(left, 0), plain_leaves(right, 0)
     if not a or not b:
         return
-    twins = None
-    if random.random() < 0.5:
-        twins = tuple(
-            numbers(*(random.choice([-1, -1, -1, one % 4]) for one in range(len(plain))))
-            for plain in (left, right)
-        )
+    several = [
+        numbers(*(random.choice([-1, -1, -1, one % 4]) for one in range(len(plain))))
+        for plain in (left, right)
+    ]
+    twins = (several[0], several[1]) if random.random() < 0.5 else None
 
     def value(side: int, plain: Plain, node: int) -> object:
         if twins is not None and twins[side][node] >= 0:
@@ -109,11 +108,11 @@ def test_leaves_are_aligned_by_what_is_unlike_all_others_then_shapes_then_operat
     x, y = numbers(*(row for row, _ in sure)), numbers(*(column for _, column in sure))
     for key in (shape_key, lambda one: (one.operator, len(one.parameters))):
         x, y = fill_gaps(*ids([key(left[one]) for one in a], [key(right[one]) for one in b]), x, y)
-    found = align_leaves(*traits, numbers(*a), numbers(*b), twins)  # type: ignore[arg-type]
-    assert [*zip(found.npu, found.bench, strict=True)] == [
+    aligned = align_leaves(*traits, numbers(*a), numbers(*b), twins)
+    assert [*zip(aligned.npu, aligned.bench, strict=True)] == [
         (a[row], b[column]) for row, column in zip(x, y, strict=True)
     ]
-    assert found.is_sure.tolist() == [row in {one for one, _ in sure} for row in x.tolist()]
+    assert aligned.is_sure.tolist() == [row in {one for one, _ in sure} for row in x.tolist()]
 
 
 @settings(max_examples=costly_examples(50))

@@ -13,18 +13,17 @@ from hypothesis import given, settings
 from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.scores import THRESHOLD, Trust
-from msprobe_builder.align.pairing.across import around
 from msprobe_builder.align.pairing.order_and_flow import (
     _alike,
     _exchangeable,
     _waits,
     likely_pairs,
     pair_by_order_and_flow,
-    pair_moving,
     told_by_neighbours,
 )
-from tests.alignment.drawn_sides import UNKNOWN, some_pairs, some_plain
+from tests.alignment.drawn_sides import UNKNOWN, some_plain
 from tests.alignment.plain_flows import PlainFlow, some_flow
+from tests.alignment.plain_pairs import numbers
 from tests.alignment.plain_sides import Both, Plain, both_of, elements, shapes
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS, Seeded
@@ -32,10 +31,6 @@ from tests.small_graphs import RANDOMS, Seeded
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]
 TRUSTS = (Trust(), Trust(same_shapes=False), Trust(same_sizes=False, same_shapes=False))
-
-
-def numbers(*several: int) -> Int:
-    return np.array(several, dtype=np.int64)
 
 
 def same_extent(trust: Trust, one: Any, other: Any) -> bool:
@@ -82,8 +77,8 @@ def test_calls_are_alike_by_what_they_do_and_of_what_extent(random: Random) -> N
     products = numbers(*random.choice([(), (0, 1), (0, 1, 2)]))
     sites = [np.array(random.choices([0, 0, 1, 2], k=len(side))) for side in (left, right)]
     trust = random.choice(TRUSTS)
-    facts = {"trust": trust, "products": products, "site": sites[0], "other_site": sites[1]}
-    both = both_of(left, right, **facts)
+    facts: dict[str, Any] = {"site": sites[0], "other_site": sites[1]}
+    both = both_of(left, right, trust=trust, products=products, **facts)
     calls = [[one for one in range(len(side)) if side[one].operator >= 0] for side in (left, right)]
     a, b = (numbers(*one) for one in calls)
     if not len(a) or not len(b):
@@ -100,7 +95,8 @@ def drawn_makers(random: Random, size: int) -> Int:
 def some_likely(random: Random, rows: int, columns: int) -> Float:
     values = [random.choice([0.0, 0.0, 0.2, 0.5, 0.7, 1.0]) for _ in range(rows * columns)]
     likely = np.array(values).reshape(rows, columns)
-    return likely / max(1.0, likely.sum(axis=0).max(), likely.sum(axis=1).max())
+    largest = max(1.0, likely.sum(axis=0).max(), likely.sum(axis=1).max())
+    return np.asarray(likely / largest)
 
 
 def limited(value: float) -> float:
@@ -203,66 +199,6 @@ def test_pairs_are_exchangeable_that_could_be_made_as_well_and_need_not_wait(
         assert found[place] == expected
 
 
-# -- calls that only move elements ------------------------------------------------------------
-
-
-def moved(plain: Plain, flow: PlainFlow, moving: set[int], partners: set[int], node: int) -> Any:
-    """Which output of which call of a pair a call moves, up to three calls further."""
-    inputs = len(plain[node].inputs) + len(plain[node].parameters)
-    if not plain.leaf(node) or plain[node].operator not in moving or node in partners:
-        return None
-    first = flow.given.get((node, 0)) if inputs and plain[node].inputs else None
-    if first is None:
-        return None
-    maker, steps = first[0], 0
-    while maker not in partners and steps < 3:
-        further = flow.given.get((maker, 0)) if plain[maker].inputs else None
-        if further is None:
-            return None
-        maker, steps = further[0], steps + 1
-    if maker not in partners:
-        return None
-    one = plain[node]
-    form = tuple(sorted(shapes(one.inputs).items())), tuple(sorted(shapes(one.outputs).items()))
-    return maker, first[1], one.operator, form
-
-
-@settings(max_examples=costly_examples(100))
-@given(RANDOMS)
-def test_calls_that_move_one_tensor_of_a_pair_as_often_on_both_sides_are_pairs(
-    random: Random,
-) -> None:
-    left = some_plain(random, 12, palette=UNKNOWN[:2], operators=2)
-    right = left if random.random() < 0.5 else some_plain(random, 12, palette=UNKNOWN[:2])
-    flows = some_flow(random, left, 0.95), some_flow(random, right, 0.95)
-    if right is left:
-        flows = flows[0], random.choice(flows)
-    chosen = some_pairs(random, left, right, 0.4, alike=True)
-    if right is left and random.random() < 0.7:
-        chosen = {one: one for one in chosen}
-    both = both_of(left, right, chosen, moving=numbers(0, *random.choice([(), (1,)])))
-    moving = {*both.pairs.known.moving.tolist()}
-    held = {0} | chosen.keys(), {0} | {*chosen.values()}
-    keys: list[dict[object, list[int]]] = [{}, {}]
-    for side, (plain, flow) in enumerate(zip((left, right), flows, strict=True)):
-        for node in range(len(plain)):
-            key = moved(plain, flow, moving, held[side], node)
-            if key is not None:
-                maker = key[0] if side else (chosen | {0: 0})[key[0]]
-                keys[side].setdefault((maker, *key[1:]), []).append(node)
-    expected = {0: 0} | chosen
-    for key, nodes in keys[0].items():
-        others = keys[1].get(key, [])
-        if len(nodes) == len(others):
-            for one, two in zip(nodes, others, strict=True):
-                if around(both.pairs, numbers(one), numbers(two)).all():
-                    expected[one] = two
-    pair_moving(both.pairs, flows[0].flow, flows[1].flow)
-    assert both.partners == expected
-    for one in expected.keys() - held[0]:
-        assert both.pairs.weight[one] == 4.5
-
-
 # -- all calls of a micro-step ------------------------------------------------------------
 
 
@@ -333,8 +269,8 @@ def plainly_found(
         is_sum = np.array([both.left[node].operator in sums for node in a])
         likely = np.zeros(local.shape)
         for _ in range(3):
-            i, j = (np.flatnonzero(likely.sum(axis=axis) < 0.5) for axis in (1, 0))
-            if not len(i) or not len(j):
+            rest, others = (np.flatnonzero(likely.sum(axis=axis) < 0.5) for axis in (1, 0))
+            if not len(rest) or not len(others):
                 break
             before = likely
             for _ in range(4):
@@ -344,7 +280,8 @@ def plainly_found(
                 ]
                 score = local + told_by_neighbours(likely, (through[0], through[1]), is_sum)
                 likely = before.copy()
-                likely[np.ix_(i, j)] = likely_pairs(score[np.ix_(i, j)])
+                open_ = np.ix_(rest, others)
+                likely[open_] = likely_pairs(score[open_])
         rows, columns = np.nonzero(likely >= 0.6)
         if flows[0].flow.is_guessed:
             waits = [

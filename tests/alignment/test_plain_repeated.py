@@ -222,8 +222,8 @@ def test_order_tells_where_four_fifths_are_the_same_in_the_same_order(random: Ra
     ]
     share = longest_common(*keys) >= 0.8 * max(map(len, keys))
     assert order_tells(both.pairs, numbers(*nodes[0]), numbers(*nodes[1])) == (is_same and share)
-    for facts in ({"equal": 2.0}, {"near": 1.0}):
-        told = both_of(left, right, same_code=False, trust=Trust(**facts))
+    for trust in (Trust(equal=2.0), Trust(near=1.0)):
+        told = both_of(left, right, same_code=False, trust=trust)
         assert order_tells(told.pairs, numbers(*nodes[0]), numbers(*nodes[1]))
 
 
@@ -269,7 +269,7 @@ def hierarchy(plain: Plain, core: list[int]) -> list[object]:
         return found[::-1]
 
     nodes = [one for one in range(1, len(plain)) if plain.module(one)]
-    found, before = [], list[int]()
+    found, before = list[object](), list[int]()
     for node in nodes:
         if plain.held[node] == [node]:
             here = path(node)

@@ -166,12 +166,8 @@ def test_pairs_whose_results_are_made_by_other_calls_are_taken_back(random: Rand
     """Or of which one alone hands on what it is given."""
     both = drawn(random)
     if random.random() < 0.3:  # without calls
-        sides = [
-            Plain([one for one in side.nodes if one.is_module and one.parent == 0])
-            for side in (both.left, both.right)
-        ]
-        sides = [some_plain(random, 9, palette=FEW, modules=1.0) for _ in range(2)]
-        both = both_of(*sides, some_pairs(random, *sides, 0.8))
+        left, right = (some_plain(random, 9, palette=FEW, modules=1.0) for _ in range(2))
+        both = both_of(left, right, some_pairs(random, left, right, 0.8))
     known, pairs = both.pairs.known, both.pairs
     automatic = {
         i: j

@@ -117,7 +117,7 @@ def test_behind_fused_weights_the_last_module_is_that_behind_as_many_apart(rando
     sides = [modules(few), modules(many)]
     if random.random() < 0.5:
         sides.reverse()
-    both = both_of(*sides, one_code=random.random() < 0.1)
+    both = both_of(sides[0], sides[1], one_code=random.random() < 0.1)
     if random.random() < 0.1:
         both.pairs.denied.add((len(few), len(many)))
 

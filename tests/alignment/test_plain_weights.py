@@ -8,6 +8,7 @@ from random import Random
 import numpy as np
 from hypothesis import given, settings
 
+from msprobe_builder.align.evidence.scores import Trust
 from msprobe_builder.align.pairing.across import around
 from msprobe_builder.align.pairing.pairs import Pairs, note
 from msprobe_builder.align.pairing.weights import contradicted, pair_by_weights
@@ -173,15 +174,15 @@ def test_what_passes_through_to_a_pair_is_paired_level_by_level(random: Random) 
         for i, j in some_pairs(random, left, right, 0.7, alike=True).items()
         if random.random() < 0.9
     }
-    trust = trusted() if random.random() < 0.3 else None
+    tells = random.random() < 0.3
     both = both_of(
         left,
         right,
         chosen,
         by_name=[one for one in chosen if random.random() < 0.1],
-        **({"trust": trust} if trust else {}),
+        trust=trusted() if tells else Trust(),
     )
-    names_tell = trust is None and not any(one.operator >= 0 for one in left.nodes)
+    names_tell = not tells and not any(one.operator >= 0 for one in left.nodes)
 
     def plainly(pairs: Pairs) -> None:
         nodes = [
