@@ -20,7 +20,7 @@ Pair = tuple[int, int]
 
 
 def two_networks(
-    random: Random, order: str, ends: tuple[int, int]
+    random: Random, order: str, body: tuple[int, ...], ends: tuple[int, int]
 ) -> tuple[Plain, dict[Edge, Edge]]:
     """Networks that are given one tensor, what is made of each, and what joins both."""
     one = UNKNOWN[:1]
@@ -36,7 +36,7 @@ def two_networks(
     for name in order:
         nodes.append(Node(f"Module.{name}.Part", inputs=one, outputs=one))
         module, result = len(nodes) - 1, first
-        for operator in (0, 1, 0):
+        for operator in body:
             result = call(operator, module, result)
         results[name] = result
     made = [*zip("ab", ends, strict=True)]
@@ -102,7 +102,8 @@ class Drawn:
         """Two networks of one shape, perhaps in another order, paired as they come."""
         order = random.choice(["ab", "ba", "ba"])
         ends = random.choice([(2, 3), (2, 3), (2, 2)])
-        sides = two_networks(random, "ab", ends), two_networks(random, order, ends)
+        body = random.choice([(0, 1, 0), (0,)])
+        sides = two_networks(random, "ab", body, ends), two_networks(random, order, body, ends)
         self.sides = sides[0][0], sides[1][0]
         flows = [some_flow(random, plain, told=told if known else {}) for plain, told in sides]
         self.flows = flows[0], flows[1]
@@ -121,7 +122,7 @@ class Drawn:
                 if (self.sides[0][other].operator, self.sides[0][other].kind)
                 == (one.operator, one.kind)
             ]
-            if len(turn) < len(same) and random.random() < 0.95:
+            if len(turn) < len(same) and random.random() < 0.93:
                 chosen[node] = same[len(turn)]
         return chosen
 

@@ -23,10 +23,11 @@ from msprobe_builder.align.pairing.offers import (
 )
 from msprobe_builder.align.pairing.pairs import note
 from msprobe_builder.base.codes import Evidence
-from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.names import Direction, Kind
 from tests.alignment.drawn_sides import PALETTE, altered, some_pairs, some_plain, trusted
 from tests.alignment.plain_sides import (
     Both,
+    Node,
     Plain,
     both_of,
     elements,
@@ -165,6 +166,17 @@ def test_backward_calls_are_offered_those_of_the_candidates(random: Random) -> N
                     expected[side, own, its] = weight
     _by_forward(both.pairs)
     assert offered(both) == pytest.approx(expected)
+
+
+def test_a_first_call_that_was_asked_to_go_with_a_repeated_one_says_nothing_of_modules() -> None:
+    def side(*, again: bool) -> Plain:
+        call = Node("Torch.relu", 1, operator=0, kind=Kind.API, again=again)
+        return Plain([Node(direction=Direction.NONE), Node("Module.a.Part", again=again), call])
+
+    for left, right in ((False, True), (True, False), (False, False)):
+        both = both_of(side(again=left), side(again=right), {2: 2}, asked=[2])
+        _by_content(both.pairs)
+        assert bool(offered(both)) == (not left and not right)
 
 
 @settings(max_examples=costly_examples(40))

@@ -42,6 +42,10 @@ def some_step(random: Random, size: int = 16) -> Plain:
         else replace(one, call=random.choice([0, 0, 1]))
         for node, one in enumerate(plain.nodes)
     ]
+    stems = [one.stem for one in nodes[1:] if one.is_module]
+    for stem in random.sample(stems, min(len(stems), random.randint(0, 2))):
+        gradients = Node(f"{stem}.parameters_grad", direction=Direction.NONE)
+        nodes.append(replace(gradients, micro_step=nodes[-1].micro_step))
     return Plain(nodes)
 
 

@@ -32,7 +32,10 @@ from tests.small_graphs import RANDOMS
 # Two that compute, and two that hand on or move what they are given.
 OPERATORS = {"linear": 0, "relu": 1, "view": 2, "dropout": 3}
 FORMS, MOVING = (2, 3), (2, 3)
-FEW = (PALETTE[0], PALETTE[1], PALETTE[6], UNKNOWN[0])
+FEW = (
+    *(PALETTE[0], PALETTE[1], PALETTE[6], UNKNOWN[0]),
+    *(tensor(norm, high=1.0, low=-1.0, shape=(8,)) for norm in (3.0, 4.0)),
+)
 
 
 def drawn(random: Random, size: int = 9, palette: tuple[Record, ...] = FEW, **facts: Any) -> Both:
@@ -165,7 +168,7 @@ def test_modules_that_begin_and_end_with_the_same_calls_are_pairs(random: Random
 def test_pairs_whose_results_are_made_by_other_calls_are_taken_back(random: Random) -> None:
     """Or of which one alone hands on what it is given."""
     both = drawn(random)
-    if random.random() < 0.3:  # without calls
+    if random.random() < 0.4:  # without calls
         left, right = (some_plain(random, 9, palette=FEW, modules=1.0) for _ in range(2))
         both = both_of(left, right, some_pairs(random, left, right, 0.8))
     known, pairs = both.pairs.known, both.pairs

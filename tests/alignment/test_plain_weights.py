@@ -12,7 +12,7 @@ from msprobe_builder.align.evidence.scores import Trust
 from msprobe_builder.align.pairing.across import around
 from msprobe_builder.align.pairing.pairs import Pairs, note
 from msprobe_builder.align.pairing.weights import contradicted, pair_by_weights
-from msprobe_builder.align.pairing.wrappers import pair_wrappers
+from msprobe_builder.align.pairing.wrappers import pair_wrappers, transparent
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
 from tests.alignment.drawn_sides import PALETTE, altered, some_pairs, some_plain, trusted
@@ -137,6 +137,20 @@ def around_core(plain: Plain, core: list[int], node: int) -> list[int]:
         found.append(above)
         above = plain[above].parent
     return found
+
+
+@settings(max_examples=costly_examples(40))
+@given(RANDOMS)
+def test_modules_are_seen_through_that_hold_pairs_or_pass_through(random: Random) -> None:
+    """Those that go forward for the first time, and have no partner themselves."""
+    plain = some_plain(random, 10, backward=True, collections=True)
+    core = some_cores(random, plain)
+    partner = numbers(*(random.choice([-1, -1, -1, 0, 5]) for _ in range(len(plain))))
+    found = transparent(plain.traits(), partner, numbers(*core))
+    for node in range(len(plain)):
+        held = [one for one in plain.held[node] if plain.forward(one) and partner[one] >= 0]
+        is_open = plain.module(node) and partner[node] < 0
+        assert found[node] == (is_open and (bool(held) or core[node] != node))
 
 
 @settings(max_examples=costly_examples(60))
