@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from msprobe_builder.align.pairing.links import forward_of, gradients_of, origin
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.align.pairing.sequences import decide
 from msprobe_builder.base.codes import Evidence
-from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.names import Direction, Kind
 from tests.alignment.drawn_sides import PALETTE, altered, some_pairs, some_plain, trusted
 from tests.alignment.plain_pairs import check, numbers
 from tests.alignment.plain_sides import Both, Node, Plain, both_of, level
@@ -46,6 +47,24 @@ def some_step(random: Random, size: int = 16) -> Plain:
     for stem in random.sample(stems, min(len(stems), random.randint(0, 2))):
         gradients = Node(f"{stem}.parameters_grad", direction=Direction.NONE)
         nodes.append(replace(gradients, micro_step=nodes[-1].micro_step))
+    return Plain(nodes)
+
+
+def some_repetition(random: Random) -> Plain:
+    """A module that is called, and again with other calls in it, or a backward call has them."""
+    nodes = [Node(direction=Direction.NONE)]
+    palette = (PALETTE[0], PALETTE[3], PALETTE[6], PALETTE[9])
+    for turn in range(2):
+        is_backward = turn == 1 and random.random() < 0.3
+        direction = Direction.BACKWARD if is_backward else Direction.FORWARD
+        above = len(nodes)
+        again = turn == 1 and not is_backward
+        nodes.append(Node("Module.a.Part", direction=direction, again=again))
+        for _ in range(random.randint(1, 4)):
+            operator = random.choice([0, 0, 1])
+            facts: dict[str, Any] = {"operator": operator, "kind": Kind.API, "again": turn == 1}
+            given, made = ((random.choice(palette),) for _ in range(2))
+            nodes.append(Node(f"Torch.op{operator}", above, inputs=given, outputs=made, **facts))
     return Plain(nodes)
 
 
@@ -112,7 +131,7 @@ def plain_origins(plain: Plain) -> list[int]:
 @settings(max_examples=costly_examples(60))
 @given(RANDOMS)
 def test_backward_and_recomputed_calls_belong_to_those_of_their_name(random: Random) -> None:
-    plain = some_step(random)
+    plain = some_step(random) if random.random() < 0.5 else some_repetition(random)
     side = plain.traits()
     forward = forward_of(side)
     assert forward.tolist() == [plain_forward_of(plain, one) for one in range(len(plain))]
@@ -121,10 +140,11 @@ def test_backward_and_recomputed_calls_belong_to_those_of_their_name(random: Ran
 
 def some_both(random: Random) -> Both:
     left = some_step(random)
-    right = altered(random, left, 0.1) if random.random() < 0.8 else some_step(random)
+    right = random.choice([left, left, altered(random, left, 0.1), some_step(random)])
     chosen = some_pairs(random, left, right, 0.6, alike=True)
-    if len(left) == len(right) and random.random() < 0.7:
-        chosen = {one: one for one in range(1, len(left)) if random.random() < 0.6}
+    if right is left:  # mostly what goes forward, the rest is still to be found
+        shares = [0.8 if left.forward(one) else 0.15 for one in range(len(left))]
+        chosen = {one: one for one in range(1, len(left)) if random.random() < shares[one]}
     chosen = {i: j for i, j in chosen.items() if left[i].direction is right[j].direction}
     by_name = [one for one in chosen if random.random() < 0.4]
     asked = [one for one in by_name if random.random() < 0.3]
