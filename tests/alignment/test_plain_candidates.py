@@ -184,6 +184,8 @@ def test_a_first_call_that_was_asked_to_go_with_a_repeated_one_says_nothing_of_m
 def test_the_five_likeliest_are_kept(random: Random) -> None:
     both = drawn(random, 14, backward=random.random() < 0.5)
     some_open(random, both)
+    for node in range(1, len(both.left)):
+        both.pairs.known.guess[node] = random.choice([-1, random.randrange(len(both.right))])
     pairs = fresh(both.pairs)
     for step in (_by_content, _by_guess, _by_values, _by_place):
         step(pairs)

@@ -16,10 +16,10 @@ from msprobe_builder.align.pairing.across import around
 from msprobe_builder.align.pairing.alternating_passes import in_one_round
 from msprobe_builder.align.pairing.fused_projections import pair_last
 from msprobe_builder.align.pairing.pairs import note
-from msprobe_builder.align.pairing.same import pair_same
+from msprobe_builder.align.pairing.same import give_way_to_hosts, pair_same
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Direction, Kind
-from tests.alignment.drawn_sides import PALETTE, altered, some_pairs, some_plain, trusted
+from tests.alignment.drawn_sides import PALETTE, UNKNOWN, altered, some_pairs, some_plain, trusted
 from tests.alignment.plain_pairs import numbers
 from tests.alignment.plain_sides import (
     Node,
@@ -79,6 +79,39 @@ def test_modules_are_the_same_that_alone_take_in_and_put_out_the_same(random: Ra
     assert both.pairs.partner.tolist() == twin.partner.tolist()
     assert both.pairs.weight.tolist() == twin.weight.tolist()
     assert both.pairs.known.stems == twin.known.stems
+
+
+@settings(max_examples=costly_examples(100))
+@given(RANDOMS)
+def test_a_module_gives_way_to_the_one_around_it_that_is_the_same_as_its_partner(
+    random: Random,
+) -> None:
+    """If it is free, and what the module puts out differs from what its partner does."""
+    palette = (PALETTE[0], PALETTE[3], PALETTE[6], UNKNOWN[0])
+    left = some_plain(random, 6, palette=palette, modules=0.8)
+    right = altered(random, left, 0.2)
+    chosen = some_pairs(random, left, right, 0.5, alike=True)
+    by_name = [one for one in chosen if random.random() < 0.1]
+    asked = [one for one in chosen if random.random() < 0.1]
+    both = both_of(left, right, chosen, by_name=by_name, asked=asked, trust=trusted())
+    twin = fresh(both.pairs)
+    for i, j in sorted(chosen.items()):
+        is_automatic = left.module(i) and not twin.asked[i] and twin.evidence[i] > 0
+        norms = norm_of(left[i].outputs), norm_of(right[j].outputs)
+        differs = elements(left[i].outputs) > 1 and level(left[i], right[j], "outputs") < 2
+        if not is_automatic or not differs or np.isnan(sum(norms)):
+            continue
+        for one, two in ((left.host(i), j), (i, right.host(j))):
+            is_free = (one == i or twin.partner[one] < 0) and (two == j or twin.back[two] < 0)
+            if not one or not two or not is_free:
+                continue
+            if all(level(left[one], right[two], part) == 2 for part in ("inputs", "outputs")):
+                twin.take_back(i)
+                twin.add(one, two, Evidence.INSIDE, 5.0)
+                break
+    give_way_to_hosts(both.pairs, both.pairs.npu, both.pairs.bench)
+    assert both.pairs.partner.tolist() == twin.partner.tolist()
+    assert both.pairs.weight.tolist() == twin.weight.tolist()
 
 
 def test_too_many_modules_of_one_size_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:

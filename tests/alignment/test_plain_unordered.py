@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations, product
 from random import Random
+from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
@@ -15,9 +16,10 @@ from msprobe_builder.align.pairing.unordered import (
     told_by_words,
     without_order,
 )
-from tests.alignment.drawn_sides import PALETTE, UNKNOWN, altered, some_plain
+from msprobe_builder.dump.names import Direction, Kind
+from tests.alignment.drawn_sides import PALETTE, STEMS, UNKNOWN, altered, some_plain
 from tests.alignment.plain_pairs import numbers
-from tests.alignment.plain_sides import Both, Plain, both_of, norm_of, shapes
+from tests.alignment.plain_sides import Both, Node, Plain, both_of, norm_of, shapes
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS
 
@@ -86,6 +88,8 @@ def test_modules_of_one_shape_with_names_of_no_order_are_apart(random: Random) -
     palette = (UNKNOWN[0], UNKNOWN[2]) if random.random() < 0.5 else UNKNOWN[:1]
     modules = random.choice([0.6, 1.0])
     plain = some_plain(random, 10, palette=palette, operators=1, modules=modules)
+    if random.random() < 0.3:
+        plain = with_one_call_each(random)
     nodes = [one for one in range(1, len(plain)) if random.random() < 0.9]
     side = plain.traits()
     for only_parallel, around in product((False, True), repeat=2):
@@ -93,6 +97,17 @@ def test_modules_of_one_shape_with_names_of_no_order_are_apart(random: Random) -
         result = named_apart(side, numbers(*nodes), only_parallel=only_parallel, around=around)
         found = {(nodes[i], nodes[j]) for i, j in zip(*np.nonzero(result), strict=True)}
         assert found == expected
+
+
+def with_one_call_each(random: Random) -> Plain:
+    """Modules of one size or another, each of which makes the same call."""
+    nodes = [Node(direction=Direction.NONE)]
+    for _ in range(4):
+        stem = f"Module.{random.choice(['net.', ''])}{random.choice(STEMS)}.Part"
+        nodes.append(Node(stem, parameters=UNKNOWN[: random.randint(0, 1)]))
+        facts: dict[str, Any] = {"operator": 0, "kind": Kind.API}
+        nodes.append(Node("Torch.op0", len(nodes) - 1, outputs=UNKNOWN[:1], **facts))
+    return Plain(nodes)
 
 
 def mirrored(random: Random) -> Both:
