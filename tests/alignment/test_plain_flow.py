@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
@@ -194,19 +195,53 @@ def test_moving_calls_stay_where_what_they_move_was_put_out_by_a_pair(random: Ra
 
     expected = dict(drawn.partner)
     is_known = all((flow.source >= 0).any() for flow in flows)
-    for i, j in drawn.partner.items() if is_known else ():
-        maker, its = made(0, i), made(1, j)
-        is_moved = drawn.operator(0, i) in moving and drawn.sides[0].forward(i)
-        if not is_moved or not drawn.pairs.evidence[i] or maker < 0 or its < 0:
+    moved = [i for i in drawn.partner if drawn.operator(0, i) in moving]
+    moved = [i for i in moved if drawn.sides[0].forward(i) and drawn.pairs.evidence[i]]
+    for i in moved:
+        maker, its = made(0, i), made(1, drawn.partner[i])
+        if maker < 0 or its < 0:
             continue
         has_partner = maker in drawn.partner or its in drawn.back
         is_one = any(maker in one.npu and its in one.bench for one in groups)
         if has_partner and drawn.partner.get(maker) != its and not is_one:
             del expected[i]
+    beside = beside_of(drawn, dict(expected), groups, moving)
+    for i in moved:
+        j = drawn.partner[i]
+        # Where one side alone tells, what stands before both has to be one.
+        if i in expected and (made(0, i) < 0) != (made(1, j) < 0) and drawn.sides[1].leaf(j):
+            before = beside(0, i)[0]
+            if before is None or before != beside(1, j)[0]:
+                del expected[i]
     drawn.pairs.known.moving = numbers(*moving)
     if is_known:
         take_back_moved(drawn.pairs, *flows, operators, groups)
         assert drawn.both.partners == expected
+
+
+def beside_of(
+    drawn: Drawn, partner: dict[int, int], groups: list[Group], moving: set[int]
+) -> Callable[[int, int], list[object]]:
+    """What the leaf before and the one behind are called, moves without a name left out."""
+    names: list[dict[int, object]] = [{}, {}]
+    for i, j in partner.items():
+        names[0][i] = names[1][j] = i
+    for place, one in enumerate(groups):
+        names[0] |= dict.fromkeys(one.npu, ("group", place))
+        names[1] |= dict.fromkeys(one.bench, ("group", place))
+
+    def beside(side: int, node: int) -> list[object]:
+        plain = drawn.sides[side]
+        seen = [
+            one
+            for one in range(len(plain))
+            if plain.leaf(one) and (one in names[side] or drawn.operator(side, one) not in moving)
+        ]
+        place = seen.index(node)
+        around = [seen[place - 1] if place else None, *seen[place + 1 : place + 2]]
+        return [names[side].get(one) if one is not None else None for one in (*around, None)[:2]]
+
+    return beside
 
 
 def some_groups(random: Random, drawn: Drawn) -> list[Group]:
@@ -229,25 +264,7 @@ def test_where_nothing_tells_who_computed_what_a_neighbour_has_to_belong_to_the_
     moving = set(random.choice([(0,), (1,), (0, 1)]))
     drawn.pairs.known.moving = numbers(*moving)
     groups = some_groups(random, drawn) if random.random() < 0.5 else []
-    names: list[dict[int, object]] = [{}, {}]
-    for i, j in drawn.partner.items():
-        names[0][i] = names[1][j] = i
-    for place, one in enumerate(groups):
-        names[0] |= dict.fromkeys(one.npu, ("group", place))
-        names[1] |= dict.fromkeys(one.bench, ("group", place))
-
-    def beside(side: int, node: int) -> list[object]:
-        """What the leaf before and the one behind are called, moves without a name left out."""
-        plain = drawn.sides[side]
-        seen = [
-            one
-            for one in range(len(plain))
-            if plain.leaf(one) and (one in names[side] or drawn.operator(side, one) not in moving)
-        ]
-        place = seen.index(node)
-        around = [seen[place - 1] if place else None, *seen[place + 1 : place + 2]]
-        return [names[side].get(one) if one is not None else None for one in (*around, None)[:2]]
-
+    beside = beside_of(drawn, drawn.partner, groups, moving)
     expected = dict(drawn.partner)
     for i, j in drawn.partner.items():
         is_moved = drawn.operator(0, i) in moving and drawn.pairs.evidence[i] > 0
