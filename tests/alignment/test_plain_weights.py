@@ -233,3 +233,24 @@ def test_what_passes_through_to_a_pair_is_paired_level_by_level(random: Random) 
                 pairs.add(one, two, Evidence.WRAPPER, 2.0)
 
     check(both, lambda pairs: pair_wrappers(pairs, numbers(*cores[0]), numbers(*cores[1])), plainly)
+
+
+@settings(max_examples=costly_examples(60))
+@given(RANDOMS)
+def test_hosts_are_modules_whatever_collections_have_partners(random: Random) -> None:
+    left, right = (some_plain(random, 9, modules=0.4, collections=True) for _ in range(2))
+    both = both_of(left, right, some_pairs(random, left, right, 0.6, alike=True))
+    partner = both.partners
+    back = {two: one for one, two in partner.items()}
+
+    def host(plain: Plain, partners: dict[int, int], node: int) -> int:
+        above = plain[node].parent
+        while above and (above not in partners or not plain[above].is_module):
+            above = plain[above].parent
+        return partners[above]
+
+    nodes = [*range(1, len(left))], [*range(1, len(right))]
+    found = around(both.pairs, numbers(*nodes[0]), numbers(*nodes[1]))
+    for (row, i), (column, j) in product(enumerate(nodes[0]), enumerate(nodes[1])):
+        is_held = j in right.held[host(left, partner, i)][1:]
+        assert found[row, column] == (is_held or i in left.held[host(right, back, j)][1:])
