@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 from math import exp
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -14,9 +15,9 @@ from hypothesis import given, settings
 from msprobe_builder.align.evidence.scores import THRESHOLD
 from msprobe_builder.align.pairing import offers
 from msprobe_builder.align.pairing.offers import (
+    _by_chances,
     _by_content,
     _by_forward,
-    _by_guess,
     _by_place,
     _by_values,
     offer_candidates,
@@ -24,6 +25,7 @@ from msprobe_builder.align.pairing.offers import (
 from msprobe_builder.align.pairing.pairs import note
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Direction, Kind
+from msprobe_builder.graph.parameter_table import ParameterTable
 from tests.alignment.drawn_sides import PALETTE, altered, some_pairs, some_plain, trusted
 from tests.alignment.plain_sides import (
     Both,
@@ -66,17 +68,19 @@ def drawn(random: Random, size: int = 9, **facts: Any) -> Both:
 
 @settings(max_examples=costly_examples(40))
 @given(RANDOMS)
-def test_the_guess_of_order_and_flow_is_offered_where_both_are_free(random: Random) -> None:
+def test_what_order_and_flow_leave_possible_is_offered_where_both_are_free(random: Random) -> None:
+    """It speaks for what is a candidate already."""
     both = drawn(random)
     some_open(random, both)
-    before = offered(both)
-    for node in range(1, len(both.left)):
-        both.pairs.known.guess[node] = random.choice([-1, random.randrange(len(both.right))])
-    expected = dict(before)
-    for i, j in enumerate(both.pairs.known.guess.tolist()):
-        if j >= 0 and i not in both.partners and j not in both.partners.values():
-            expected = {(0, i, j): THRESHOLD + 1.0, (1, j, i): THRESHOLD + 1.0} | expected
-    _by_guess(both.pairs)
+    expected = dict(offered(both))
+    grid = [*product(range(1, len(both.left)), range(1, len(both.right)))]
+    for i, j in random.sample(grid, min(len(grid), 20)):
+        chance = random.choice([0.1, 0.5, 1.0])
+        both.pairs.known.chances.append((i, j, chance))
+        if i not in both.partners and j not in both.partners.values():
+            for key in ((0, i, j), (1, j, i)):
+                expected[key] = expected.get(key, THRESHOLD) + 2 * chance
+    _by_chances(both.pairs)
     assert offered(both) == pytest.approx(expected)
 
 
@@ -182,17 +186,21 @@ def test_a_first_call_that_was_asked_to_go_with_a_repeated_one_says_nothing_of_m
 @settings(max_examples=costly_examples(40))
 @given(RANDOMS)
 def test_the_five_likeliest_are_kept(random: Random) -> None:
-    both = drawn(random, 14, backward=random.random() < 0.5)
-    some_open(random, both)
-    for node in range(1, len(both.left)):
-        both.pairs.known.guess[node] = random.choice([-1, random.randrange(len(both.right))])
+    """Before backward calls get those of their forward calls; these are all that is free here."""
+    left = some_plain(random, 14, palette=PALETTE[:4], operators=2, backward=True)
+    right = Plain([replace(one, direction=Direction.BACKWARD) for one in left.nodes])
+    both = both_of(left, right)
+    for side in (0, 1):
+        for node in random.sample(range(1, len(left)), min(3, len(left) - 1)):
+            others = random.sample(range(1, len(left)), min(8, len(left) - 1))
+            weights = random.choices([1.6, 2.0, 4.0], k=len(others))
+            both.pairs.open[side][node] = [*zip(others, weights, strict=True)]
     pairs = fresh(both.pairs)
-    for step in (_by_content, _by_guess, _by_values, _by_place):
-        step(pairs)
     for several in (one for side in pairs.open for one in side.values()):
         several[:] = sorted(several, key=lambda one: (-one[1], one[0]))[:5]
     _by_forward(pairs)
-    offer_candidates(both.pairs)
+    none = cast("ParameterTable", None)
+    offer_candidates(both.pairs, none, none, ())
     assert both.pairs.open == pairs.open
 
 
