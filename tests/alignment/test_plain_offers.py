@@ -70,7 +70,7 @@ def test_free_nodes_that_put_out_one_tensor_are_offered(random: Random) -> None:
         i, j = left.nodes[one], right.nodes[two]
         shapes = [sorted(str(t["shape"]) for t in own) for own in (made[one], made_there[two])]
         given_ = left.dump.tensors(one, "inputs"), right.dump.tensors(two, "inputs")
-        weight = 1.0 + (one.startswith("Module") or one.split(".")[1] == two.split(".")[1])
+        weight = 5.0 + (one.startswith("Module") or one.split(".")[1] == two.split(".")[1])
         weight += 0.5 * (shapes[0] == shapes[1]) + 0.5 * (level_of(*given_) == 2)
         assert abs(found.pop((i, j)) - THRESHOLD - weight) < 1e-9, (one, two)
     assert not found
@@ -107,7 +107,11 @@ def test_modules_around_pairs_are_offered_by_the_share_of_pairs_that_both_hold(
     for (one, two), both in expected.items():
         held = len(matched & {*left.dump.inside(one)})
         held_there = len(matched_there & {*right.dump.inside(two)})
-        weight = 2 * both / (held + held_there - both)
+        share = both / (held + held_there - both)
+        # They end with the same pair if the last one of the first is in the other.
+        last = [name for name in left.nodes if name in matched & {*left.dump.inside(one)}][-1:]
+        ends = {other for name, other in chosen if name in last} & {*right.dump.inside(two)}
+        weight = 2 * (share + 0.25 * bool(ends))
         found_weight = found.pop((left.nodes[one], right.nodes[two]))
         assert abs(found_weight - THRESHOLD - weight) < 1e-9
     assert not found

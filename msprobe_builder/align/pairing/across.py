@@ -34,8 +34,6 @@ def pair_across(pairs: Pairs) -> None:
     # Then the calls alone: a module with weights stands before what it holds, and so apart from it.
     steps = [tuple(leaves(side) for side in sides), tuple(_calls(side) for side in sides)]
     for a, b in chain(*(zip(*both, strict=False) for both in steps)):
-        if (pairs.partner[a] >= 0).all() or (pairs.back[b] >= 0).all():
-            continue
         place = np.full(len(pairs.bench), -1, dtype=np.int64)
         place[b] = np.arange(len(b))
         at = np.where(pairs.partner[a] >= 0, place[pairs.partner[a]], -1)

@@ -160,8 +160,6 @@ def _computed_by(flow: Flow, moves: NDArray[np.bool_]) -> Int:
     """Of each node the call that computed what is first in what it takes in, -1 where unknown."""
     table = flow.table
     first = np.full(len(moves), -1, dtype=np.int64)
-    if not (flow.source >= 0).any():
-        return first
     is_leaf = flow.is_leaf[table.node]
     rows = np.flatnonzero((table.section == Section.INPUT) & table.is_tensor & is_leaf)
     first[table.node[rows][::-1]] = rows[::-1]

@@ -383,7 +383,7 @@ def _pair_equal(pairs: Pairs, a: Int, b: Int) -> None:
     if not pairs.known.trust.equal:
         return
     a, b = _unmatched(pairs.npu, a, pairs.partner), _unmatched(pairs.bench, b, pairs.back)
-    if not len(a) or not len(b) or len(a) * len(b) > _LARGEST:
+    if len(a) * len(b) > _LARGEST:
         return
     grid = a[:, None], b[None, :]
     same = levels(pairs.npu.inputs, pairs.bench.inputs, *grid) == 2

@@ -102,7 +102,7 @@ def _by_values(pairs: Pairs) -> None:
     if not pairs.known.trust.equal:
         return
     a, b = _free(npu, pairs.partner), _free(bench, pairs.back)
-    if not len(a) or not len(b) or len(a) * len(b) > _LARGEST:
+    if len(a) * len(b) > _LARGEST:
         return
     grid = a[:, None], b[None, :]
     same = levels(npu.outputs, bench.outputs, *grid) == 2
@@ -159,7 +159,8 @@ def _by_content(pairs: Pairs) -> None:
     """Free modules around the calls of pairs, by the share of what they hold that is one."""
     sides = (pairs.npu, pairs.partner), (pairs.bench, pairs.back)
     votes: Counter[tuple[int, int]] = Counter()
-    for i in np.flatnonzero((pairs.partner > 0) & pairs.npu.forward).tolist():
+    goes_forward = pairs.npu.forward & pairs.bench.forward[pairs.partner]
+    for i in np.flatnonzero((pairs.partner > 0) & goes_forward).tolist():
         around, other_around = (
             _free_around(side, partner, node)
             for (side, partner), node in zip(sides, (i, int(pairs.partner[i])), strict=True)

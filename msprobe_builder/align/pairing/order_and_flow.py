@@ -226,9 +226,9 @@ def _said(pairs: Pairs, a: Int, b: Int) -> Float:
     """What the names of the modules say that make two calls, up to 2 for equal ones."""
     words, others = pairs.known.words, pairs.known.other_words
     hosts = pairs.npu.outline.host[a], pairs.bench.outline.host[b]
-    sides = (words.of_node[hosts[0]], hosts[0]), (others.of_node[hosts[1]], hosts[1])
     (_, first, row), (_, second, column) = (
-        np.unique(labels, return_index=True, return_inverse=True) for labels, _ in sides
+        np.unique(side.of_node[host], return_index=True, return_inverse=True)
+        for side, host in zip((words, others), hosts, strict=True)
     )
     said = words.said(hosts[0][first], others, hosts[1][second])
     both = (hosts[0] > 0)[:, None] & (hosts[1] > 0)

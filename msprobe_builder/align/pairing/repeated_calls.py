@@ -142,11 +142,13 @@ def exchangeable(
     in_order = np.zeros(len(rows), dtype=bool)
     in_order[longest_increasing(columns)] = True
     told = ~(swaps.any(axis=1) | by_row.any(axis=1) | by_column.any(axis=1))
+    is_loop = np.zeros(len(rows), dtype=bool)  # what is one stays one: its steps part each other
+    may_be_loop = ~fast & ~(swaps & of_others).any(axis=1)
     for _ in range(_ROUNDS):
         anchors = told & in_order
         apart = _apart(rows[anchors], rows, rows) | _apart(columns[anchors], columns, columns)
         others = (swaps & ~apart).sum(axis=1)
-        is_loop = ~fast & (others >= LOOP - 1) & ~(swaps & of_others).any(axis=1)
+        is_loop |= may_be_loop & (others >= LOOP - 1)
         free = (by_row & ~_apart(rows[anchors], rows, free_rows)).any(axis=1)
         free |= (by_column & ~_apart(columns[anchors], columns, free_columns)).any(axis=1)
         now = ~free & ((others == 0) | is_loop)

@@ -136,13 +136,6 @@ def _ends_agree(pairs: Pairs) -> bool:
     )
 
 
-def _modules(side: Traits) -> Bool:
-    """Modules going forward that make calls."""
-    tree = side.outline.tree
-    holds = tree.subtree_end > np.arange(len(side))
-    return np.asarray(side.forward & holds & (side.outline.kind == Kind.MODULE))
-
-
 def _results(side: Traits, modules: Int, forms: Int) -> Results:
     """The calls that put out what a module does; without statistics, the last of its size.
 
@@ -206,8 +199,7 @@ def _more_is_done(makes: Bool, found: Int, reference: Results, other: Traits) ->
 def pair_by_ends(pairs: Pairs, npu: Traits, bench: Traits, operators: dict[str, int]) -> None:
     """Match modules without a partner whose first and last calls are those of one free module."""
     forms = _hand_on(operators)
-    nodes = np.flatnonzero((pairs.partner < 0) & _modules(npu))
-    others = np.flatnonzero((pairs.back < 0) & _modules(bench))
+    nodes, others = np.flatnonzero(pairs.partner < 0), np.flatnonzero(pairs.back < 0)
     free: dict[tuple[int, int], list[int]] = {}
     for other, ends in zip(others.tolist(), _ends(bench, others, forms), strict=True):
         free.setdefault(ends, []).append(other)

@@ -73,8 +73,7 @@ def doubt_twins(pairs: Pairs, edges: Both, kinds: Kinds) -> None:
     calls = {one for one in doubted if pairs.take_back(one)}
     leaves = np.flatnonzero(is_leaf(pairs.npu))
     ends = pairs.npu.outline.tree.subtree_end
-    modules = pairs.npu.forward & (pairs.npu.outline.kind == Kind.MODULE) & (pairs.evidence > 0)
-    for node in np.flatnonzero(modules & (pairs.partner > 0)).tolist():
+    for node in np.flatnonzero(pairs.partner > 0).tolist():
         begin, stop = np.searchsorted(leaves, [node, int(ends[node]) + 1])
         held = leaves[begin:stop].tolist()
         if held and calls.issuperset(held):
@@ -275,11 +274,7 @@ def _gains(pairs: Pairs, edges: Both, kinds: Kinds, new: dict[int, int]) -> bool
 def _alike_behind(pairs: Pairs, edges: Both, kinds: Kinds, nodes: Iterable[int]) -> int:
     """Of how many calls with weights the result goes where that of the partner goes."""
     of_maps = (one for one in nodes if int(pairs.npu.operator[one]) in kinds.maps)
-    return sum(
-        _go_alike(pairs, edges, one, int(pairs.partner[one]))
-        for one in of_maps
-        if pairs.partner[one] >= 0
-    )
+    return sum(_go_alike(pairs, edges, one, int(pairs.partner[one])) for one in of_maps)
 
 
 def _set(pairs: Pairs, old: Mapping[int, int], new: Mapping[int, int]) -> None:
