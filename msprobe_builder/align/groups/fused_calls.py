@@ -197,10 +197,8 @@ def _weights(flow: Flow, node: int) -> list[int]:
 
 def _adds_up(flow: Flow, other: Flow, node: int, run: list[int], weights_tell: bool) -> bool:
     debug, reference = inputs_of(flow, node), [inputs_of(other, one) for one in run]
-    if any(
-        not rows or other.table.shape_id[rows[0]] != flow.table.shape_id[debug[0]]
-        for rows in reference
-    ):
+    shape = flow.table.shape_id[debug[0]]
+    if any(other.table.shape_id[rows[0]] != shape for rows in reference):
         return False
     keys = {int(other.key[rows[0]]) for rows in reference}
     if len(keys) > 1:
