@@ -74,13 +74,15 @@ class Call:
     made: tuple[int, ...]
 
 
-def two_programs(random: Random, count: int = 7) -> tuple[Dump, Dump, list[tuple[str, str]]]:
+def two_programs(
+    random: Random, count: int = 7, stems: Sequence[str] = STEMS
+) -> tuple[Dump, Dump, list[tuple[str, str]]]:
     """Both sides, and the calls that both have, by name."""
     is_chain = random.random() < 0.4  # each call takes in what the last one made
     values = [value(random, number) for number in range(4)]
     calls = []
     for _ in range(random.randint(2, count)):
-        stem = random.choice(STEMS)
+        stem = random.choice(stems)
         last = len(values) - 1
         given = tuple(
             random.choice([last, random.randrange(last + 1)])
@@ -101,7 +103,7 @@ def two_programs(random: Random, count: int = 7) -> tuple[Dump, Dump, list[tuple
     names: list[dict[int, str]] = []
     for _ in range(2):
         here = [changed(random, one) if random.random() < 0.15 else one for one in values]
-        dump, of_calls = _written(random, calls, here, left_out=0.0 if is_chain else 0.15)
+        dump, of_calls = _written(random, calls, here, stems, 0.0 if is_chain else 0.15)
         dumps.append(dump)
         names.append(of_calls)
     return (
@@ -112,7 +114,11 @@ def two_programs(random: Random, count: int = 7) -> tuple[Dump, Dump, list[tuple
 
 
 def _written(
-    random: Random, calls: Sequence[Call], values: list[Record], *, left_out: float
+    random: Random,
+    calls: Sequence[Call],
+    values: list[Record],
+    stems: Sequence[str],
+    left_out: float,
 ) -> tuple[Dump, dict[int, str]]:
     data: dict[str, Record] = {NET: forward([values[0]], [values[0]])}
     construct: dict[str, str | None] = {NET: None}
@@ -142,8 +148,8 @@ def _written(
         given, made = ([values[one] for one in part] for part in (call.given, call.made))
         if random.random() < 0.2 and given and made:
             between = value(random, 50 + place + 20 * random.randrange(2))
-            write(random.choice(STEMS), given, [between])
-            write(random.choice(STEMS), [between, *given[1:]], made)
+            write(random.choice(stems), given, [between])
+            write(random.choice(stems), [between, *given[1:]], made)
             continue
         is_leaf = random.random() < 0.2
         names[place] = write("leaf" if is_leaf else call.stem, given, made)
@@ -179,7 +185,11 @@ class Part(Side):
     def _record(self, row: int) -> Record:
         name = self.name_of[int(self.table.node[row])]
         section = {INPUT: "inputs", OUTPUT: "outputs", PARAMETERS: "parameters"}
-        several = self.dump.tensors(name, section[int(self.table.section[row])])
+        number = int(self.table.section[row])
+        if number not in section:  # the gradient of the only parameter
+            [[gradient]] = self.dump.data[name].values()
+            return dict(gradient)
+        several = self.dump.tensors(name, section[number])
         return several[int(self.table.position[row])]
 
     def rows(self, name: str, *sections: int) -> list[int]:

@@ -21,10 +21,10 @@ from tests.alignment.drawn_flow import (
     two_programs,
 )
 from tests.alignment.test_plain_decisions import operators_of
-from tests.alignment.test_traits import numel
-from tests.builder.small_dumps import Record
+from tests.alignment.test_traits import Dump, numel
+from tests.builder.small_dumps import Record, forward, tensor
 from tests.cases import costly_examples
-from tests.small_graphs import RANDOMS
+from tests.small_graphs import RANDOMS, Seeded
 
 
 def leaf_of(part: Part, row: int) -> bool:
@@ -178,13 +178,14 @@ def test_statistics_are_alike_within_a_share_of_the_norm_and_of_the_largest(
 @pytest.mark.parametrize("key", range(4))
 def test_a_statistic_is_alike_up_to_the_tolerance(key: int, more: float, is_alike: bool) -> None:
     """Of the norm its own share, of the others one of the largest element, wherever that is."""
-    dump, _, _ = two_programs(Random(3))
-    [part] = read_parts(Random(3), [dump])
-    [one, *_] = np.flatnonzero(part.flow.key)
+    call = {"Torch.relu.0.forward": forward([], [tensor()])}
+    random = Seeded(0)
+    first, second = (
+        part.table for part in read_parts(random, [Dump(call, dict.fromkeys(call))] * 2)
+    )
+    row = np.array([0])
     for norm, high, low in ((8.0, 4.0, -1.0), (8.0, 1.0, -4.0)):
-        part.table.statistics[:, one] = high, low, 0.0, norm
-        other = read_parts(Random(3), [dump])[0].table
-        other.statistics[:, one] = part.table.statistics[:, one]
-        other.statistics[key, one] -= more * EQUAL * (norm if key == 3 else 4.0)
-        row = np.array([one])
-        assert alike(part.table, other, row, row, EQUAL)[0, 0] == is_alike
+        for table in (first, second):
+            table.statistics[:, 0] = high, low, 0.0, norm
+        second.statistics[key, 0] -= more * EQUAL * (norm if key == 3 else 4.0)
+        assert alike(first, second, row, row, EQUAL)[0, 0] == is_alike

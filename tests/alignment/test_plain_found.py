@@ -1,4 +1,4 @@
-"""Which groups values, places and shapes show together, told from the parts of which each is made."""
+"""Which groups values, places and shapes show together, from the parts of which each is made."""
 
 from __future__ import annotations
 

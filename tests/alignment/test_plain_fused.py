@@ -41,8 +41,8 @@ class Writer:
         self.numbers: Counter[str] = Counter()
 
     def call(self, stem: str, given: list[Record], made: list[Record]) -> str:
-        if stem == "Linear":
-            name = f"Module.net.linear{self.numbers[stem]}.Linear.forward.0"
+        if "." not in stem:  # a module
+            name = f"Module.net.{stem.lower()}{self.numbers[stem]}.{stem}.forward.0"
             self.dump.data[name] = forward(given[:1], made)
             self.dump.data[name]["parameters"] = {
                 f"w{place}": one for place, one in enumerate(given[1:])
@@ -90,7 +90,7 @@ def a_linear(random: Random, sides: tuple[Writer, Writer]) -> None:
     total = math.sqrt(sum(one**2 for one in norms)) * random.choice([1.0, 1.0, 1.00008, 1.001])
     width = sum(widths) + random.choice([0, 0, 0, 0, 1])
     kind = random.choice(["Linear", "Functional.linear"])
-    weight = fresh(random, (width, 4), total)
+    weight = fresh(random, (width, random.choice([4, 4, 4, 4, 5])), total)
     if random.random() < 0.15:
         weight = tensor(None, high=None, low=None, mean=None, shape=(width, 4))
     bias = random.random() < 0.2
@@ -98,9 +98,10 @@ def a_linear(random: Random, sides: tuple[Writer, Writer]) -> None:
     sides[0].call(kind, [x, weight, *([fresh(random, ())] if bias else [])], [made])
     for _ in range(random.choice([0, 0, 1])):
         sides[0].call("Torch.exp", [fresh(random)], [fresh(random)])
-    if random.random() < 0.6:
+    for _ in range(random.choice([0, 1, 1, 2])):
         parts = [fresh(random, (2, one)) for one in widths]
-        sides[0].call("Torch.split", [made], parts[: random.choice([count, count, count - 1])])
+        split = random.choice([[made], [made], [made], [], [fresh(random)]])
+        sides[0].call("Torch.split", split, parts[: random.choice([count, count, count - 1])])
     other_kind = random.choice(["Linear", "Functional.linear"])
     other = x if random.random() < 0.9 else fresh(random, (8,))
     for place, (one, norm) in enumerate(zip(widths, norms, strict=True)):
@@ -260,13 +261,14 @@ class Plain:
             sizes = [numel(self.many.records[one]) for one in outs]
             size = numel(self.one.records[self.one.rows(call, OUTPUT)[0]])
             members = [call]
-            rows = [
-                (self.one.rows(call, INPUT, PARAMETERS)[0],)
-                + (self.many.rows(run[0], INPUT, PARAMETERS)[0],)
-            ]
+            x, y = (
+                part.rows(name, INPUT, PARAMETERS)[0]
+                for part, name in ((self.one, call), (self.many, run[0]))
+            )
+            rows = [(x, y)]
             for split in free[free.index(call) + 1 :]:
-                x, parts = self.one.rows(split, INPUT, PARAMETERS), self.one.rows(split, OUTPUT)
-                is_given = bool(x) and numel(self.one.records[x[0]]) == size
+                given, parts = self.one.rows(split, INPUT, PARAMETERS), self.one.rows(split, OUTPUT)
+                is_given = bool(given) and numel(self.one.records[given[0]]) == size
                 if is_given and [numel(self.one.records[one]) for one in parts] == sizes:
                     members.append(split)
                     rows += zip(parts, outs, strict=True)

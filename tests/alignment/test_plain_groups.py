@@ -126,7 +126,7 @@ def test_what_takes_in_what_calls_put_out(drawn: Drawn) -> None:
     part = drawn.left
     inside = drawn.random.sample([*part.nodes], len(part.nodes) // 2)
     expected = set()
-    for row, name in ((row, name) for name in inside for row in part.rows(name, OUTPUT)):
+    for row in (row for name in inside for row in part.rows(name, OUTPUT)):
         for taken in range(len(part.table)):
             taker = name_at(part, taken)
             made = [part.keys[one] for one in part.rows(taker, OUTPUT)]

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from itertools import product
 from random import Random
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np

@@ -47,7 +47,11 @@ class Dump:
     def tensors(self, name: str, section: str) -> list[Record]:
         record = self.data.get(name, {})
         found = {
-            "inputs": [*record.get("input_args", ()), *record.get("input_kwargs", {}).values()],
+            "inputs": [
+                *record.get("input", ()),  # of a backward call
+                *record.get("input_args", ()),
+                *record.get("input_kwargs", {}).values(),
+            ],
             "outputs": record.get("output", ()),
             "parameters": [*record.get("parameters", {}).values()],
         }[section]
