@@ -242,9 +242,12 @@ def with_origins(random: Random, table: ParameterTable) -> ParameterTable:
     return replace(table, origins=origins)
 
 
-def read_parts(random: Random, dumps: Sequence[Dump], *, origins: bool = False) -> list[Part]:
+def read_parts(
+    random: Random, dumps: Sequence[Dump], *, origins: bool = False, texts: Texts | None = None
+) -> list[Part]:
     """The sides as alignment has them, with ids in common."""
-    texts, operators = Texts(), dict[str, int]()
+    texts = Texts() if texts is None else texts
+    operators: dict[str, int] = {}
     found = []
     for place, dump in enumerate(dumps):
         content = {"task": "statistics", "framework": "pytorch", "data": dump.data}
