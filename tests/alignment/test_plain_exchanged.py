@@ -51,21 +51,28 @@ def exchanged_dumps(random: Random) -> tuple[Dump, Dump]:
     names = []
     for host in ("Module.net.a.Part.forward.0", "Module.net.b.Part.forward.0"):
         names.append((host, None))
-        for _ in range(random.randint(1, 4)):
-            stem = random.choice(STEMS)
+        for _ in range(random.randint(2, 5)):
+            stem = random.choice(STEMS[random.randrange(2) :])
             count = sum(name.startswith(stem) for name, _ in names)
             names.append((f"{stem}.{count}.forward", host))
     names.append(("Module.net.a.Part.forward.1", None))
     for name, _ in names:
-        made[name] = [random.choice(pool), random.choice(pool)][: random.choice([1, 1, 1, 2])]
+        own = fresh(random, (2, 4))
+        if with_md5:
+            own["md5"] = f"{100 + len(made):08x}"
+        made[name] = [own if random.random() < 0.8 else random.choice(pool), random.choice(pool)]
+        made[name] = made[name][:: random.choice([1, 1, 1, -1])][: random.choice([1, 1, 2])]
     order = [name for name, _ in names]
-    for _ in range(random.randint(0, 2)):
-        one, two = random.sample(order, 2)
+    hosts = dict(names)
+    for _ in range(random.randint(0, 3)):
+        one = random.choice(order)
+        alike = [it for it in order if hosts[it] == hosts[one] and it[:8] == one[:8]]
+        two = random.choice(alike if random.random() < 0.9 else order)
         place, other = order.index(one), order.index(two)
         order[place], order[other] = two, one
     for (name, host), source in zip(names, order, strict=True):
         first.data[name] = forward([tensor()], made[name])
-        share = random.choice([1.0, 1.0, 1.0, 1 + 2e-6, 1.01, 3.0])
+        share = random.choice([1.0] * 9 + [1 + 2e-6, 1.01, 3.0])
         out = made[source] if with_md5 else [changed(one, share) for one in made[source]]
         second.data[name] = forward([tensor()], out)
         first.construct[name] = second.construct[name] = host
