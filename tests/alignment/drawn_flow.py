@@ -180,7 +180,7 @@ class Part(Side):
 
     @cached_property
     def keys(self) -> list[tuple[Any, ...] | None]:
-        return [*map(key_of, self.records)]
+        return [key_of(one) if one else None for one in self.records]
 
     def _record(self, row: int) -> Record:
         name = self.name_of[int(self.table.node[row])]
@@ -190,7 +190,7 @@ class Part(Side):
             [[gradient]] = self.dump.data[name].values()
             return dict(gradient)
         several = self.dump.tensors(name, section[number])
-        return several[int(self.table.position[row])]
+        return several[int(self.table.position[row])] if self.table.is_tensor[row] else {}
 
     def rows(self, name: str, *sections: int) -> list[int]:
         """The rows of a call in some sections, in their order."""
@@ -200,6 +200,8 @@ class Part(Side):
     def _rows(self) -> dict[str, list[tuple[int, int]]]:
         found: dict[str, list[tuple[int, int]]] = {}
         for row, node in enumerate(self.table.node.tolist()):
+            if not self.table.is_tensor[row]:
+                continue
             found.setdefault(self.name_of[node], []).append((row, int(self.table.section[row])))
         return found
 

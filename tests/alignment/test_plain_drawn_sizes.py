@@ -20,6 +20,7 @@ from tests.builder.small_dumps import Record, tensor
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS
 
+OPEN = -1
 DRAWING = ("nonzero", "where", "masked_select")
 STEMS = ("Torch.nonzero", "Torch.where", "Torch.masked_select", "Tensor.__getitem__")
 OTHERS = ("Torch.index_select", "Functional.linear", "Torch.add", "Leaf", "Tensor.__getitem__")
@@ -70,7 +71,7 @@ def put_out(part: Part) -> list[list[int]]:
 
 
 def opened(part: Part) -> list[list[int]]:
-    """The sizes of each row, 0 where they were drawn."""
+    """The sizes of each row, but for those that were drawn; what is empty is open as well."""
     drawn: dict[object, set[int]] = {}
     for name in in_order(part):
         given = [drawn.get(part.keys[row], set()) for row in part.rows(name, INPUT)]
@@ -82,7 +83,9 @@ def opened(part: Part) -> list[list[int]]:
             if its and part.keys[row] is not None:
                 drawn[part.keys[row]] = its
     return [
-        [0 if one in drawn.get(key, ()) else one for one in record["shape"]]
+        [OPEN if one in drawn[key] or not one else one for one in record["shape"]]
+        if key in drawn
+        else record["shape"]
         for key, record in zip(part.keys, part.records, strict=True)
     ]
 
@@ -114,7 +117,7 @@ def test_drawn_sizes_tell_nothing_unless_both_sides_drew_the_same(random: Random
             for name, of in rows.items():
                 # A drawn size does not count at all; what is empty is so anyway.
                 expected = sum(
-                    math.prod(one for one in shapes[row] if one)
+                    math.prod(one for one in shapes[row] if one != OPEN)
                     if shapes[row] != part.records[row]["shape"]
                     else numel(part.records[row])
                     for row in of

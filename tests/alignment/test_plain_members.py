@@ -27,7 +27,7 @@ from tests.alignment.test_plain_flow import agree
 from tests.alignment.test_plain_hierarchies import some_hierarchy
 from tests.alignment.test_plain_scores import is_module
 from tests.alignment.test_traits import Dump, numel
-from tests.builder.small_dumps import Record
+from tests.builder.small_dumps import Record, number
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS
 
@@ -97,7 +97,8 @@ def with_gradients(random: Random, dump: Dump, pool: list[Record]) -> Dump:
             back = name.replace(".forward", ".backward")
             construct[back] = None
             given, made = (random.choices(pool, k=random.choice([0, 1, 1, 2, 2])) for _ in "ab")
-            data[back] = {"input": given, "output": made}
+            plain = [number(2)] if random.random() < 0.3 else []
+            data[back] = {"input": [*given, *plain], "output": made}
         if is_module(name) and random.random() < 0.5:
             gradients = name.partition(".forward")[0] + ".parameters_grad"
             data[gradients] = {"weight": [random.choice(pool)]}

@@ -37,7 +37,8 @@ def program(random: Random, stems: list[str]) -> Dump:
     for place, stem in enumerate(stems):
         name = f"{stem}.{place}.forward" if "." in stem else f"Module.net.p{place}.{stem}.forward.0"
         norm = random.choice([2.0, 3.5])
-        made = tensor(norm, high=norm, low=-1.0, shape=random.choice([(2, 4), (8,), (3,)]))
+        low = random.choice([-1.0, -0.5])
+        made = tensor(norm, high=norm, low=low, shape=random.choice([(2, 4), (2, 4), (8,), (3,)]))
         given = [tensor() for _ in range(random.choice([1, 1, 2]))]
         dump.data[name] = forward(given, [made])
         dump.construct[name] = NET
@@ -120,18 +121,21 @@ def test_names_of_groups(npu: list[str], bench: list[str], operation: str) -> No
 def test_a_group_of_calls_that_have_counterparts_of_their_own_is_none(random: Random) -> None:
     """One call on each side that does the same; or calls that merely move, found by place."""
     pool = random.choice([("Tensor.view", "Tensor.to", "Torch.add"), ("Torch.add", "Torch.mul")])
-    count = random.choice([1, 1, 2])
-    stems = [
-        random.choices([*pool, "Leaf"], k=count if side else random.choice([count, count, 1, 3]))
-        for side in range(2)
-    ]
-    if random.random() < 0.5:
-        stems.reverse()
+    stems = [random.choices([*pool, *pool, "Leaf"], k=random.randint(1, 4)) for _ in "ab"]
     parts = read_parts(random, [program(random, one) for one in stems])
+    for _ in range(6):
+        sides = []
+        for part in parts:
+            names = calls_of(part)
+            several = random.sample(names, min(len(names), random.choice([1, 1, 2, 3])))
+            sides.append(sorted(several, key=part.nodes.__getitem__))
+        check(random, parts, sides)
+
+
+def check(random: Random, parts: list[Part], sides: list[list[str]]) -> None:
     numbers = operators_of(parts[0]) | operators_of(parts[1])
     moving = np.array([number for it, number in numbers.items() if it in MOVING], dtype=np.int64)
     pairs = paired(parts[0], parts[1], moving=moving, trust=SimpleNamespace())
-    sides = [calls_of(part) for part in parts]
     nodes = [[part.nodes[one] for one in of] for part, of in zip(parts, sides, strict=True)]
     by_place = random.random() < 0.6
     pairs.denied.update((i, j) for i in nodes[0] for j in nodes[1] if random.random() < 0.2)

@@ -17,7 +17,7 @@ from msprobe_builder.align.evidence.scores import IMPOSSIBLE, Known, Trust, scor
 from msprobe_builder.align.evidence.sizes import given_other_sizes, other_form, takes_more
 from msprobe_builder.align.evidence.words import Words
 from msprobe_builder.dump.names import parse_name
-from msprobe_builder.operators.table import operator_of
+from msprobe_builder.operators.table import paired_name
 from tests.alignment.drawn_flow import Part, read_parts, two_programs
 from tests.alignment.test_plain_decisions import operators_of
 from tests.alignment.test_plain_hierarchies import some_hierarchy
@@ -47,7 +47,7 @@ def is_module(name: str) -> bool:
 
 def does(call: str) -> str:
     """The operator of a call, whatever its spelling."""
-    return operator_of(parse_name(call).stem).name
+    return paired_name(parse_name(call).stem)
 
 
 class Drawn:
