@@ -10,11 +10,11 @@ from hypothesis import given, settings
 
 from msprobe_builder.align.evidence.adapters import with_adapters
 from msprobe_builder.align.evidence.traits import Tensors
-from tests.alignment.drawn_flow import Part, read_parts
 from tests.alignment.test_plain_decisions import operators_of
 from tests.alignment.test_plain_fused import fresh
 from tests.alignment.test_plain_scores import is_module, shapes_of, size_of
 from tests.alignment.test_traits import Dump, level_of
+from tests.alignment.two_programs import Part, read_parts
 from tests.builder.small_dumps import Record, forward, tensor
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS

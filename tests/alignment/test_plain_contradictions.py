@@ -17,11 +17,11 @@ from msprobe_builder.align.contradictions.passes import passes_in_another_order
 from msprobe_builder.align.evidence.guesses import held_guesses
 from msprobe_builder.align.evidence.holding import holds
 from msprobe_builder.align.evidence.scores import Trust
-from tests.alignment.drawn_flow import Part, read_parts
 from tests.alignment.test_plain_decisions import paired
 from tests.alignment.test_plain_hierarchies import known_of, some_hierarchy, stem
 from tests.alignment.test_plain_scores import does, is_module, size_of
 from tests.alignment.test_traits import Dump, level_of
+from tests.alignment.two_programs import Part, read_parts
 from tests.builder.small_dumps import forward, tensor
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS

@@ -11,10 +11,10 @@ from msprobe_builder.align.evidence.tolerances import EQUAL
 from msprobe_builder.align.groups import find
 from msprobe_builder.align.groups.find import Region, _Slices
 from msprobe_builder.match.matching import Group
-from tests.alignment.drawn_flow import INPUT, OUTPUT, PARAMETERS, Part
-from tests.alignment.test_plain_flow import agree
 from tests.alignment.test_plain_groups import Drawn, is_new, name_at, of_drawn, sliced
+from tests.alignment.test_plain_tensors import agree
 from tests.alignment.test_traits import numel
+from tests.alignment.two_programs import INPUT, OUTPUT, PARAMETERS, Part
 
 Rows = list[tuple[int, int]]
 

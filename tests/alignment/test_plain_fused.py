@@ -16,8 +16,8 @@ from msprobe_builder.align.groups.fused_calls import exchanged, find_by_shapes
 from msprobe_builder.dump.names import parse_name
 from msprobe_builder.match.matching import Group
 from msprobe_builder.operators.table import operator_of
-from tests.alignment.drawn_flow import INPUT, NET, OUTPUT, PARAMETERS, Part, read_parts
 from tests.alignment.test_traits import Dump, numel
+from tests.alignment.two_programs import INPUT, NET, OUTPUT, PARAMETERS, Part, read_parts
 from tests.builder.small_dumps import Record, forward, tensor
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS

@@ -18,7 +18,10 @@ from msprobe_builder.align.groups.fused import name_of
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.match.matching import Group
-from tests.alignment.drawn_flow import (
+from tests.alignment.test_plain_decisions import operators_of, paired
+from tests.alignment.test_plain_tensors import agree
+from tests.alignment.test_traits import numel
+from tests.alignment.two_programs import (
     INPUT,
     OUTPUT,
     PARAMETERS,
@@ -26,9 +29,6 @@ from tests.alignment.drawn_flow import (
     read_parts,
     two_programs,
 )
-from tests.alignment.test_plain_decisions import operators_of, paired
-from tests.alignment.test_plain_flow import agree
-from tests.alignment.test_traits import numel
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS
 

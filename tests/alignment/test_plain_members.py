@@ -12,7 +12,12 @@ from hypothesis import given, settings
 from msprobe_builder.align.evidence.tolerances import EQUAL
 from msprobe_builder.align.groups.members import backward_groups, with_modules
 from msprobe_builder.match.matching import Group
-from tests.alignment.drawn_flow import (
+from tests.alignment.test_plain_decisions import paired
+from tests.alignment.test_plain_hierarchies import some_hierarchy
+from tests.alignment.test_plain_scores import is_module
+from tests.alignment.test_plain_tensors import agree
+from tests.alignment.test_traits import Dump, numel
+from tests.alignment.two_programs import (
     INPUT,
     KEYS,
     OUTPUT,
@@ -22,11 +27,6 @@ from tests.alignment.drawn_flow import (
     two_programs,
     value,
 )
-from tests.alignment.test_plain_decisions import paired
-from tests.alignment.test_plain_flow import agree
-from tests.alignment.test_plain_hierarchies import some_hierarchy
-from tests.alignment.test_plain_scores import is_module
-from tests.alignment.test_traits import Dump, numel
 from tests.builder.small_dumps import Record, number
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS

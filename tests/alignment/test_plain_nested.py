@@ -16,12 +16,12 @@ from msprobe_builder.base.codes import Evidence
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.source import InMemoryDump
 from msprobe_builder.pipeline.compare import read_rank
-from tests.alignment.drawn_flow import Part, read_parts
 from tests.alignment.test_plain_contradictions import rewritten
 from tests.alignment.test_plain_decisions import paired
 from tests.alignment.test_plain_hierarchies import some_hierarchy
 from tests.alignment.test_plain_scores import is_module, size_of
 from tests.alignment.test_traits import Dump
+from tests.alignment.two_programs import Part, read_parts
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS
 

@@ -15,10 +15,10 @@ from msprobe_builder.align.groups.no_groups import are_pairs
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.match.matching import Group
 from msprobe_builder.operators.table import row_of
-from tests.alignment.drawn_flow import NET, Part, read_parts
 from tests.alignment.test_plain_decisions import operators_of, paired
 from tests.alignment.test_plain_scores import does, is_module, shapes_of, size_of
 from tests.alignment.test_traits import Dump
+from tests.alignment.two_programs import NET, Part, read_parts
 from tests.builder.small_dumps import forward, tensor
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS, Seeded

@@ -18,10 +18,10 @@ from msprobe_builder.align.evidence.sizes import given_other_sizes, other_form, 
 from msprobe_builder.align.evidence.words import Words
 from msprobe_builder.dump.names import parse_name
 from msprobe_builder.operators.table import paired_name
-from tests.alignment.drawn_flow import Part, read_parts, two_programs
 from tests.alignment.test_plain_decisions import operators_of
 from tests.alignment.test_plain_hierarchies import some_hierarchy
 from tests.alignment.test_traits import joined, level_of, numel, some_dump
+from tests.alignment.two_programs import Part, read_parts, two_programs
 from tests.builder.small_dumps import Record
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 
 from msprobe_builder.align.evidence.words import Words, named, words_of
-from tests.alignment.drawn_flow import read_parts
 from tests.alignment.test_plain_scores import is_module
 from tests.alignment.test_traits import Dump
+from tests.alignment.two_programs import read_parts
 from tests.builder.small_dumps import forward, tensor
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS, Seeded

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 
 from msprobe_builder.align.evidence.flow import alike, guessed, inputs_of, outputs_of
 from msprobe_builder.align.evidence.tolerances import EQUAL, NEAR
-from tests.alignment.drawn_flow import (
+from tests.alignment.test_plain_decisions import operators_of
+from tests.alignment.test_traits import Dump, numel
+from tests.alignment.two_programs import (
     INPUT,
     KEYS,
     OUTPUT,
@@ -20,8 +22,6 @@ from tests.alignment.drawn_flow import (
     read_parts,
     two_programs,
 )
-from tests.alignment.test_plain_decisions import operators_of
-from tests.alignment.test_traits import Dump, numel
 from tests.builder.small_dumps import Record, forward, tensor
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS, Seeded
