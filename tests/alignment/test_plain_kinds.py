@@ -8,6 +8,7 @@ import pytest
 
 from msprobe_builder.align.evidence import operators
 from msprobe_builder.align.evidence.classes import kind_of_class
+from msprobe_builder.operators.questions import Question
 from msprobe_builder.operators.table import operator_of
 
 # Modules of PyTorch, MindSpore and Megatron by what they do.
@@ -58,9 +59,7 @@ SEVERAL_PRODUCTS = ("Functional.scaled_dot_product_attention", "Torch.lstm", "To
         (operators.is_linear_map, {*MAPS}),
     ],
 )
-def test_what_alignment_asks_of_operators(
-    question: operators.questions.Question, those: set[str]
-) -> None:
+def test_what_alignment_asks_of_operators(question: Question, those: set[str]) -> None:
     known = (*FORMS, *CASTS, *MOVES, *MAPS, *WORK, DROPOUT, *SEVERAL_PRODUCTS)
     assert {stem for stem in known if question(operator_of(stem))} == those
     numbers = {operator_of(stem).name: place for place, stem in enumerate(known)}

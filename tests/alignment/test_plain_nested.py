@@ -134,10 +134,13 @@ def test_equal_names_settle_all_where_nothing_is_left_over(random: Random) -> No
         tree = sides[1].tree
         column = (tree.micro_step, tree.is_recompute)[kind - 2]
         column[place] = 1
+    kind = 0 if kind == 4 and len(dump.data) == 1 else kind
     if kind == 4:
         smaller = {one: dump.data[one] for one in [*dump.data][:-1]}
         construct = {one: dump.construct[one] for one in smaller}
         content = {**content, "data": smaller}
         sides[0] = read_rank(InMemoryDump(content, construct, {}), texts)[0]
         partner = np.arange(len(sides[0].tree))
-    assert _is_settled(sides[0], sides[1], partner) == (kind == 0)
+    assert _is_settled(sides[0], sides[1], partner) == (
+        kind == 0 or (kind == 4 and len(dump.data) == 1)
+    )

@@ -164,7 +164,7 @@ def test_statistics_are_alike_within_a_share_of_the_norm_and_of_the_largest(
             by = random.choices([0.0, 0.0, 0.0, share / 3, -share * 3, np.inf], k=len(part.table))
             part.table.statistics[key] += by
     rows = [np.arange(len(part.table)) for part in parts]
-    found = alike(parts[0].table, parts[1].table, *rows, share)
+    found = alike(parts[0].table, parts[1].table, rows[0], rows[1], share)
 
     def record(part: Part, row: int) -> Record:
         values = [None if np.isnan(one) else float(one) for one in part.table.statistics[:, row]]

@@ -1,0 +1,380 @@
+"""Small networks of two authors, recorded by hand: what each step of alignment is needed for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+from msprobe_builder.align.settled import align_rest
+from msprobe_builder.base.codes import Evidence
+from msprobe_builder.base.options import DEFAULT_OPTIONS
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.source import InMemoryDump
+from msprobe_builder.graph.side import Side
+from msprobe_builder.match.choose import match_nodes
+from msprobe_builder.match.matching import Matching
+from msprobe_builder.match.outline import outline_of
+from msprobe_builder.pipeline.compare import read_rank
+from tests.builder.small_dumps import Record, forward, tensor
+
+WIDTH = 8
+
+
+@dataclass
+class Network:
+    """Records by name, and what each is in the network whoever wrote it."""
+
+    seed: int = 0
+    has_values: bool = True
+    data: dict[str, Record] = field(default_factory=dict)
+    construct: dict[str, str | None] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+
+    def tensor(self, tag: str, *shape: int) -> Record:
+        """The same numbers for one tag and seed."""
+        if not self.has_values:
+            return tensor(None, high=None, low=None, mean=None, shape=shape)
+        number = crc32(f"{tag} {self.seed}".encode()) / 2**32
+        return tensor(2 + 7 * number, high=1 + number, low=-0.3 - number, shape=shape)
+
+    def add(
+        self,
+        tag: str,
+        name: str,
+        above: str | None,
+        given: list[Record],
+        made: list[Record],
+        weight: Record | None = None,
+    ) -> str:
+        self.data[name] = forward(given, made)
+        if weight:
+            self.data[name]["parameters"] = {"weight": weight}
+        self.construct[name] = above
+        self.tags[name] = tag
+        return name
+
+    def side(self, texts: Texts) -> Side:
+        content = {"task": "statistics", "framework": "pytorch", "data": self.data}
+        return read_rank(InMemoryDump(content, self.construct, {}), texts)[0]
+
+
+OURS = {"net": "net.Net", "block": "layers.{}.Block", "up": "up.Linear", "down": "down.Linear"}
+THEIRS = {"net": "model.Llama", "block": "h.{}.Layer", "up": "fc.Dense", "down": "c.Dense"}
+
+
+def network(
+    names: Mapping[str, str],
+    layers: tuple[int, ...] = (0, 1, 2),
+    *,
+    seed: int = 0,
+    has_values: bool = True,
+    wrapper: str = "",
+    outer: int = 0,
+    first: int = 0,
+) -> Network:
+    """Blocks of two linears with an activation between them, and calls around the network."""
+    made = Network(seed, has_values)
+    x = made.tensor("x", 2, WIDTH)
+    for place in range(outer):
+        y = made.tensor(f"before {place}", 2, WIDTH)
+        made.add(f"before {place}", f"Torch.exp.{place}.forward", None, [x], [y])
+        x = y
+    path, _, kind = names["net"].rpartition(".")
+    out = made.tensor(f"out {layers[-1]}", 2, WIDTH)
+    above = None
+    if wrapper:
+        above = made.add("wrapper", f"Module.{wrapper}.forward.0", None, [x], [out])
+        path = f"{wrapper.rpartition('.')[0]}.module"
+    net = made.add("net", f"Module.{path}.{kind}.forward.0", above, [x], [out])
+    for number, layer in enumerate(layers):
+        inside, _, block = names["block"].format(number + first).rpartition(".")
+        name = f"Module.{path}.{inside}"
+        inner = made.tensor(f"inner {layer}", 2, 3 * WIDTH)
+        active = made.tensor(f"active {layer}", 2, 3 * WIDTH)
+        y = made.tensor(f"out {layer}", 2, WIDTH)
+        mid = made.tensor(f"down {layer}", 2, WIDTH)
+        host = made.add(f"block {layer}", f"{name}.{block}.forward.0", net, [x], [y])
+        up = made.tensor(f"weight up {layer}", 3 * WIDTH, WIDTH)
+        made.add(f"up {layer}", f"{name}.{names['up']}.forward.0", host, [x], [inner], up)
+        made.add(f"act {layer}", f"Torch.relu.{number}.forward", host, [inner], [active])
+        down = made.tensor(f"weight down {layer}", WIDTH, 3 * WIDTH)
+        made.add(f"down {layer}", f"{name}.{names['down']}.forward.0", host, [active], [mid], down)
+        made.add(f"sum {layer}", f"Torch.add.{number}.forward", host, [x, mid], [y])
+        x = y
+    for place in range(outer):
+        y = made.tensor(f"behind {place}", 2)
+        made.add(f"behind {place}", f"Torch.mean.{place}.forward", None, [x], [y])
+        x = y
+    return made
+
+
+@dataclass
+class Aligned:
+    """What became of two networks, by tags."""
+
+    npu: Side
+    bench: Side
+    matching: Matching
+    left: Network
+    right: Network
+
+    def tag(self, side: int, node: int) -> str:
+        names, made = ((self.npu, self.left), (self.bench, self.right))[side]
+        name = names.tree.names[node]
+        return made.tags.get(name, name)
+
+    def partners(self) -> dict[str, str]:
+        found = {
+            self.tag(0, node): self.tag(1, int(other))
+            for node, other in enumerate(self.matching.npu)
+            if other > 0
+        }
+        return {one: two for one, two in found.items() if not one.startswith("Apis")}
+
+    def evidence(self, tag: str) -> tuple[int, float]:
+        [node] = [one for one in range(len(self.npu.tree)) if self.tag(0, one) == tag]
+        return int(self.matching.evidence[node]), float(self.matching.certainty[node])
+
+
+def aligned(left: Network, right: Network) -> Aligned:
+    texts = Texts()
+    npu, bench = left.side(texts), right.side(texts)
+    matching, _ = match_nodes(npu, bench, DEFAULT_OPTIONS, texts, align=align_rest)
+    found = Aligned(npu, bench, matching, left, right)
+    back = {int(other): node for node, other in enumerate(matching.npu) if other >= 0}
+    assert len(back) == sum(matching.npu >= 0), "a node has one partner"
+    assert all(matching.bench[other] == node for other, node in back.items())
+    automatic = (matching.npu >= 0) & (matching.evidence > 0)
+    assert (matching.certainty[automatic] >= 0.5).all()
+    assert (matching.certainty[automatic] <= 1.0).all()
+    for likely, own, other in (
+        (matching.npu_likely, matching.npu, matching.bench),
+        (matching.bench_likely, matching.bench, matching.npu),
+    ):
+        assert (own[likely.node] < 0).all()
+        assert (other[likely.candidate] < 0).all()
+        sums = np.bincount(likely.node, weights=likely.likelihood)
+        assert (sums <= 1.0).all()
+    return found
+
+
+def same_tags(left: Network, right: Network) -> dict[str, str]:
+    return {tag: tag for tag in left.tags.values() if tag in right.tags.values()}
+
+
+@pytest.mark.parametrize("has_values", [True, False])
+@pytest.mark.parametrize("outer", [0, 2])
+def test_other_names_do_not_matter(has_values: bool, outer: int) -> None:
+    left = network(OURS, has_values=has_values, outer=outer)
+    right = network(THEIRS, has_values=has_values, outer=outer)
+    found = aligned(left, right)
+    assert found.partners() == same_tags(left, right)
+    for tag in ("net", "block 0", "up 1", "down 2"):
+        assert found.evidence(tag)[0] in (Evidence.LEAVES, Evidence.INSIDE), tag
+
+
+@pytest.mark.parametrize("kind", ["other weights", "half precision", "a fault", "calls alone"])
+def test_whatever_statistics_say_what_belongs_together_is_found(kind: str) -> None:
+    """Order and flow tell where they differ; what is near is enough where most is."""
+    left, right = network(OURS, seed=5 * (kind == "other weights")), network(THEIRS)
+    if kind == "half precision":
+        for record in left.data.values():
+            for one in (*record["output"], *record["input_args"]):
+                one.update({key: one[key] * 1.01 for key in ("Max", "Min", "Norm")})
+    if kind == "a fault":
+        behind = ("act 1", "down 1", "sum 1", "block 1", "up 2", "act 2", "down 2", "sum 2")
+        for name, record in left.data.items():
+            if left.tags[name] in behind:
+                for one in record["output"]:
+                    one.update({key: one[key] * 3 for key in ("Max", "Min", "Norm")})
+    if kind == "calls alone":
+        for side in (left, right):
+            calls = {name for name in side.data if name.startswith("Torch")}
+            side.data = {name: side.data[name] for name in calls}
+            side.construct = dict.fromkeys(side.data)
+            side.tags = {name: side.tags[name] for name in side.data}
+    for one, two in ((left, right), (right, left)):
+        assert aligned(one, two).partners() == same_tags(one, two)
+
+
+def test_pairs_that_were_asked_for_stay() -> None:
+    left, right = network(OURS), network(THEIRS)
+    texts = Texts()
+    npu, bench = left.side(texts), right.side(texts)
+    outlines = outline_of(npu.tree, npu.table), outline_of(bench.tree, bench.table)
+    nodes = [
+        {made.tags.get(name): node for node, name in enumerate(side.tree.names)}
+        for side, made in ((npu, left), (bench, right))
+    ]
+    partner = np.full(len(npu.tree), -1, dtype=np.int64)
+    partner[nodes[0]["up 0"]] = nodes[1]["up 1"]
+    partner[nodes[0]["block 2"]] = nodes[1]["block 2"]
+    asked = partner >= 0
+    found = align_rest(npu, bench, *outlines, partner.copy(), asked, texts)
+    assert (found.partner[asked] == partner[asked]).all()
+    assert (found.evidence[asked] == 0).all()
+    assert found.partner[0] == 0
+    for tag in ("net", "up 2", "act 0", "down 1", "sum 2"):
+        assert found.partner[nodes[0][tag]] == nodes[1][tag], tag
+    assert found.partner[nodes[0]["up 1"]] != nodes[1]["up 1"]
+
+
+@pytest.mark.parametrize("is_merged", [True, False])
+def test_a_layer_with_an_adapter_is_the_layer_into_which_it_was_merged(is_merged: bool) -> None:
+    """Whether it puts out the same, or weights and all that follows differ a little."""
+    left, right = network(OURS), network(THEIRS)
+    data, construct, tags = {}, {}, {}
+    for name, record in left.data.items():
+        tag, host = left.tags[name], left.construct[name]
+        if not tag.startswith("up"):
+            data[name], construct[name], tags[name] = record, host, tag
+            continue
+        layer = tag.split()[1]
+        path = name.removesuffix(".Linear.forward.0")
+        around = f"{path}.Lora.forward.0"
+        base, low, high = (
+            f"{path}.{one}.Linear.forward.0" for one in ("base_layer", "lora_A", "lora_B")
+        )
+        x, y = record["input_args"], record["output"]
+        apart = left.tensor(f"base {layer}", 2, 3 * WIDTH)
+        small, more = (
+            left.tensor(f"small {layer}", 2, 2),
+            left.tensor(f"more {layer}", 2, 3 * WIDTH),
+        )
+        weight = left.tensor(f"frozen {layer}", 3 * WIDTH, WIDTH)
+        data[around] = forward(x, y)
+        data[base] = forward(x, [apart]) | {"parameters": {"weight": weight}}
+        factors = left.tensor(f"a {layer}", 2, WIDTH), left.tensor(f"b {layer}", 3 * WIDTH, 2)
+        data[low] = forward(x, [small]) | {"parameters": {"weight": factors[0]}}
+        data[high] = forward([small], [more]) | {"parameters": {"weight": factors[1]}}
+        data[f"Torch.mul.{layer}.forward"] = forward([apart, more], y)
+        construct |= {around: host} | dict.fromkeys(
+            (base, low, high, f"Torch.mul.{layer}.forward"), around
+        )
+        tags[around] = tag
+    left.data, left.construct, left.tags = data, construct, tags
+    if not is_merged:
+        right = network(THEIRS, seed=5)
+    for one, two in ((left, right), (right, left)):
+        found = aligned(one, two).partners()
+        assert {tag: found.get(tag) for tag in same_tags(one, two)} == same_tags(one, two)
+
+
+def test_what_holds_the_same_leaves_is_as_sure_as_its_weight_says() -> None:
+    found = aligned(network(OURS), network(THEIRS))
+    for tag in ("net", "block 0", "block 2"):
+        evidence, certainty = found.evidence(tag)
+        assert evidence == Evidence.LEAVES, tag
+        assert certainty == pytest.approx(1 / (1 + np.exp(1.5 - 5.0))), tag
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+@pytest.mark.parametrize("names", [OURS, THEIRS])
+def test_a_layer_that_is_missing_moves_no_other(missing: int, names: Mapping[str, str]) -> None:
+    """Under equal names as well, where those behind it have the names of others."""
+    left = network(OURS)
+    right = network(names, tuple(one for one in (0, 1, 2) if one != missing))
+    for one, two in ((left, right), (right, left)):
+        found, expected = aligned(one, two).partners(), same_tags(one, two)
+        if names is THEIRS and missing == 2:  # they put out other results, and have other names
+            found.pop("net", None)
+            del expected["net"]
+        assert found == expected
+
+
+def test_weights_tell_whose_calls_work_on_other_data() -> None:
+    """All that is computed differs, and a layer is missing: its weights are those of no other."""
+    left, right = network(OURS), network(OURS, (1, 2), seed=5)
+    for name, tag in right.tags.items():
+        if tag.startswith(("up", "down")):
+            shape = right.data[name]["parameters"]["weight"]["shape"]
+            right.data[name]["parameters"] = {"weight": left.tensor(f"weight {tag}", *shape)}
+    found = aligned(left, right).partners()
+    for tag in ("block 1", "block 2", "up 1", "down 2", "act 2", "sum 1"):
+        assert found.get(tag) == tag, tag
+    assert "block 0" not in found
+
+
+@pytest.mark.parametrize("has_values", [True, False])
+def test_one_author_counts_layers_from_one(has_values: bool) -> None:
+    left = network(OURS, has_values=has_values)
+    right = network(OURS, has_values=has_values, first=1)
+    for one, two in ((left, right), (right, left)):
+        assert aligned(one, two).partners() == same_tags(one, two)
+
+
+def test_wrappers_of_both_sides_belong_together_and_of_one_side_to_nothing() -> None:
+    left = network(OURS, wrapper="ddp.DistributedDataParallel")
+    right = network(THEIRS, wrapper="fsdp.Wrapped")
+    found = aligned(left, right)
+    assert found.partners() == same_tags(left, right)
+    plain = network(THEIRS)
+    found = aligned(left, plain)
+    assert found.partners() == same_tags(left, plain)
+    assert found.partners()["net"] == "net"
+
+
+def test_calls_between_modules_are_collected_alike() -> None:
+    """A collection belongs to the one that holds the partners of most of what it holds."""
+    left, right = network(OURS, outer=3), network(THEIRS, outer=3)
+    found = aligned(left, right)
+    collections = [
+        node for node, name in enumerate(found.npu.tree.names) if name.startswith("Apis")
+    ]
+    assert len(collections) == 2
+    for node in collections:
+        other = int(found.matching.npu[node])
+        assert found.bench.tree.names[other] == found.npu.tree.names[node]
+    # Under other names, as other calls and a module stand before them.
+    more = [f"Torch.log.{place}.forward" for place in range(2)] + ["Module.alone.Alone.forward.0"]
+    records = {name: forward([tensor(7.7)], [tensor(8.8)]) for name in more}
+    right.data, right.construct = records | right.data, dict.fromkeys(more) | right.construct
+    found = aligned(left, right)
+    before = found.npu.tree.names.index("Torch.exp.0.forward")
+    collection = int(found.npu.tree.parent[before])
+    other = int(found.matching.npu[collection])
+    assert other == found.bench.tree.parent[int(found.matching.npu[before])]
+    assert found.matching.evidence[collection] == Evidence.COLLECTION
+    assert found.matching.certainty[collection] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("has_values", [True, False])
+def test_a_group_is_found_where_one_side_computes_in_two_calls(has_values: bool) -> None:
+    left, right = (network(names, has_values=has_values) for names in (OURS, THEIRS))
+    # ``relu`` of the other side as a product with a mask, in each layer.
+    data, construct = {}, {}
+    for name, record in right.data.items():
+        if not name.startswith("Torch.relu"):
+            data[name], construct[name] = record, right.construct[name]
+            continue
+        layer = name.split(".")[2]
+        mask = right.tensor(f"mask {layer}", 2, 3 * WIDTH)
+        host = right.construct[name]
+        given, calls = record["input_args"], parts(int(layer))
+        data[calls[0]] = forward(given, [mask])
+        data[calls[1]] = forward([*given, mask], record["output"])
+        construct |= dict.fromkeys(calls, host)
+    right.data, right.construct = data, construct
+    right.tags = {name: tag for name, tag in right.tags.items() if name in data}
+    found = aligned(left, right)
+    partners = found.partners()
+    assert {one: two for one, two in partners.items() if not one.startswith("act")} == {
+        tag: tag for tag in same_tags(left, right) if not tag.startswith("act")
+    }
+    groups = [
+        (
+            [found.npu.tree.names[node] for node in one.npu],
+            [found.bench.tree.names[node] for node in one.bench],
+        )
+        for one in found.matching.groups
+    ]
+    expected = [([f"Torch.relu.{layer}.forward"], parts(layer)) for layer in range(3)]
+    assert groups == (expected if has_values else [])
+
+
+def parts(layer: int) -> list[str]:
+    return [f"Torch.gt.{layer}.forward", f"Torch.mul.{layer}.forward"]
