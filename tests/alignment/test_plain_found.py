@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from itertools import product
+from random import Random
 
 import numpy as np
+from hypothesis import given, settings
 
 from msprobe_builder.align.evidence.tolerances import EQUAL
 from msprobe_builder.align.groups import find
 from msprobe_builder.align.groups.find import Region, _Slices
 from msprobe_builder.match.matching import Group
+from tests.alignment.test_plain_fused import Writer, fresh
 from tests.alignment.test_plain_groups import Drawn, is_new, name_at, of_drawn, sliced
 from tests.alignment.test_plain_tensors import agree
-from tests.alignment.test_traits import numel
+from tests.alignment.test_traits import Dump, numel
 from tests.alignment.two_programs import INPUT, OUTPUT, PARAMETERS, Part
+from tests.builder.small_dumps import Record
+from tests.cases import costly_examples
+from tests.small_graphs import RANDOMS
 
 Rows = list[tuple[int, int]]
 
@@ -71,11 +77,13 @@ def test_values_show_groups_whose_output_both_sides_make_anew(drawn: Drawn) -> N
     assert find._by_values(drawn.pairs, left.flow, right.flow, Region(*members)) == expected
 
 
-@of_drawn
-def test_places_show_groups_whose_output_a_pair_takes_in(drawn: Drawn) -> None:
+@settings(max_examples=costly_examples(50))
+@given(RANDOMS)
+def test_places_show_groups_whose_output_a_pair_takes_in(random: Random) -> None:
     """At the same place among as many; not where it was found by values that it only moves."""
+    drawn = Drawn(random, between_pairs(random) if random.random() < 0.8 else None)
     paired = [one for one in drawn.partner if drawn.left.is_leaf(one)]
-    for one in ("", *drawn.random.sample(paired, min(len(paired), 3))):
+    for one in ("", *random.sample(paired, min(len(paired), 2))):
         if one:
             drawn.leave_alone(one)
         expected = by_place(drawn)
@@ -84,6 +92,43 @@ def test_places_show_groups_whose_output_a_pair_takes_in(drawn: Drawn) -> None:
         ]
         found = find._by_place(drawn.pairs, drawn.left.flow, drawn.right.flow, *members)
         assert found == expected
+
+
+def between_pairs(random: Random) -> tuple[Dump, Dump, list[tuple[str, str]]]:
+    """What makes a tensor of others and what takes it in are pairs; what is between is none."""
+    writers = Writer(), Writer()
+    both: list[tuple[str, str]] = []
+    for _ in range(random.randint(1, 2)):
+        makers: list[list[Record]] = []
+        for place in range(random.choice([1, 1, 2])):
+            names = []
+            for side, writer in enumerate(writers):
+                made = [fresh(random, (2, 4)) for _ in range(random.choice([1, 1, 1, 2]))]
+                makers.append(made) if side == 0 else makers[place].extend(made)
+                names.append(writer.call("Torch.exp", [fresh(random, (2, 4))], made))
+            both.append((names[0], names[1]))
+        shape = random.choice([(2, 4), (8,)])
+        same = fresh(random, (2, 4))
+        stem = random.choice(["Torch.add", "Torch.add", "Tensor.view", "Torch.relu"])
+        names = []
+        for writer, own in zip(writers, (0, -1), strict=True):
+            given = [one[own] for one in makers]
+            for _ in range(random.choice([0, 0, 1, 2])):
+                inner = fresh(random, (2, 4))
+                writer.call(random.choice(["Torch.mul", "Torch.relu"]), given, [inner])
+                given = [inner, *given[1:]]
+            out = fresh(random, shape if random.random() < 0.85 else (3, 4))
+            made = [out, fresh(random)][: random.choice([1, 1, 2])]
+            writer.call("Torch.matmul", given, made)
+            if random.random() < 0.2:  # what hands it on is seen through
+                again = {**out, "shape": [8]} if out["shape"] != [3, 4] else out
+                writer.call("Tensor.view", [out], [again])
+            more = [fresh(random) for _ in range(random.choice([0, 1, 1]))]
+            taken = [*more, out] if random.random() < 0.8 else [out, *more]
+            result = [same] if random.random() < 0.3 else [fresh(random, (2, 4))]
+            names.append(writer.call(stem, taken, result))
+        both.append((names[0], names[1]))
+    return writers[0].dump, writers[1].dump, both
 
 
 def by_place(drawn: Drawn) -> list[Group]:

@@ -20,7 +20,7 @@ from msprobe_builder.base.codes import Evidence
 from msprobe_builder.match.matching import Group
 from tests.alignment.test_plain_decisions import operators_of, paired
 from tests.alignment.test_plain_tensors import agree
-from tests.alignment.test_traits import numel
+from tests.alignment.test_traits import Dump, numel
 from tests.alignment.two_programs import (
     INPUT,
     OUTPUT,
@@ -38,13 +38,15 @@ Test = Callable[["Drawn"], None]
 class Drawn:
     """Two programs, some of whose calls are pairs, and what is not paired."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(
+        self, random: Random, programs: tuple[Dump, Dump, list[tuple[str, str]]] | None = None
+    ) -> None:
         self.random = random
-        first, second, both = two_programs(random)
+        first, second, both = programs or two_programs(random)
         self.left, self.right = read_parts(random, [first, second])
-        share = random.choice([0.75, 1.0])
+        share = 0.95 if programs else random.choice([0.75, 1.0])
         kept = [pair for pair in both if random.random() < share]
-        if random.random() < 0.2:
+        if random.random() < (0.02 if programs else 0.2):
             kept = [*zip([a for a, _ in kept], random.sample([b for _, b in kept], len(kept)))]  # noqa: B905
         hosts = {name for name in self.left.nodes if not self.left.is_leaf(name)}
         there = {name for name in self.right.nodes if not self.right.is_leaf(name)}
