@@ -159,7 +159,7 @@ def test_repeated_modules_that_leaves_leave_open_are_told_by_what_they_hold(
     calls = [name for name in left.nodes if not name.startswith("Module")]
     chosen = [pair for pair in zip(calls, calls, strict=True) if random.random() < 0.5]
     pairs = paired(left, right, [(left.nodes[one], right.nodes[other]) for one, other in chosen])
-    sure = [random.choice([0.0, 0.2, 0.3, 1.0]) for _ in names]
+    sure = [random.choice([0.0, 0.2, 0.25, 0.3, 1.0]) for _ in names]
     nodes, there = ([side.nodes[name] for name in names] for side in (left, right))
     is_repeated = [
         np.isin(np.arange(len(left.traits)), nodes[:count] if has else [])
