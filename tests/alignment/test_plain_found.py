@@ -13,7 +13,7 @@ from msprobe_builder.align.evidence.tolerances import EQUAL
 from msprobe_builder.align.groups import find
 from msprobe_builder.align.groups.find import Region, _Slices
 from msprobe_builder.match.matching import Group
-from tests.alignment.test_plain_fused import Writer, fresh
+from tests.alignment.test_plain_fused import Writer, fresh, fused_programs
 from tests.alignment.test_plain_groups import Drawn, is_new, name_at, of_drawn, sliced
 from tests.alignment.test_plain_tensors import agree
 from tests.alignment.test_traits import Dump, numel
@@ -170,9 +170,12 @@ def by_place(drawn: Drawn) -> list[Group]:
     return groups_of(drawn, found, 0.9)
 
 
-@of_drawn
-def test_groups_are_found_by_values_then_by_places_then_by_shapes(drawn: Drawn) -> None:
+@settings(max_examples=costly_examples(80))
+@given(RANDOMS)
+def test_groups_are_found_by_values_then_by_places_then_by_shapes(random: Random) -> None:
     """Of what is left each time; a call is in one group, and has no partner then."""
+    programs = random.choice([None, None, between_pairs, fused_programs])
+    drawn = Drawn(random, programs(random) if programs else None)
     left, right = drawn.parts
     pairs = drawn.pairs
     found = find.find_groups(pairs, left.flow, right.flow)

@@ -20,7 +20,18 @@ from tests.builder.small_dumps import forward, tensor
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS, Seeded
 
-ATTRIBUTES = ("layers", "blocks", "q_proj", "query", "wk", "gate_up", "norm1", "attn", "head")
+ATTRIBUTES = (
+    "layers",
+    "blocks",
+    "q_proj",
+    "query",
+    "wk",
+    "gate_up",
+    "gate",
+    "norm1",
+    "attn",
+    "head",
+)
 CLASSES = ("Block", "Linear", "LayerNorm", "Dropout", "SelfAttention")
 ROLES = ("query", "key", "value", "gate", "up", "down")
 # By class what frameworks say that it does.
@@ -51,11 +62,12 @@ def some_names(random: Random) -> list[str]:
     names = []
     for _ in range(random.randint(1, 3)):
         attribute, kind = random.choice(ATTRIBUTES), random.choice(CLASSES)
+        attribute = random.choice(["net.", "net.", ""]) + attribute
         numbers = random.sample(range(7), random.choice([0, 1, 2, 3, 4]))
         numbers = random.choice([numbers, sorted(numbers), sorted(numbers)[::-1]])
-        names += [f"Module.net.{attribute}.{one}.{kind}" for one in numbers]
+        names += [f"Module.{attribute}.{one}.{kind}" for one in numbers]
         if random.random() < 0.4:
-            names.append(f"Module.net.{attribute}.{kind}")
+            names.append(f"Module.{attribute}.{kind}")
         if random.random() < 0.1:
             names.append(f"Module.{random.randrange(3)}.{kind}")
     if random.random() < 0.1:

@@ -33,6 +33,7 @@ class Network:
     data: dict[str, Record] = field(default_factory=dict)
     construct: dict[str, str | None] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
+    stack: dict[str, list[str]] = field(default_factory=dict)
 
     def tensor(self, tag: str, *shape: int) -> Record:
         """The same numbers for one tag and seed."""
@@ -59,7 +60,7 @@ class Network:
 
     def side(self, texts: Texts) -> Side:
         content = {"task": "statistics", "framework": "pytorch", "data": self.data}
-        return read_rank(InMemoryDump(content, self.construct, {}), texts)[0]
+        return read_rank(InMemoryDump(content, self.construct, self.stack), texts)[0]
 
 
 OURS = {"net": "net.Net", "block": "layers.{}.Block", "up": "up.Linear", "down": "down.Linear"}
@@ -378,3 +379,42 @@ def test_a_group_is_found_where_one_side_computes_in_two_calls(has_values: bool)
 
 def parts(layer: int) -> list[str]:
     return [f"Torch.gt.{layer}.forward", f"Torch.mul.{layer}.forward"]
+
+
+def with_sines(exchanged: bool, *, has_values: bool = True, lines: bool = False) -> Network:
+    """A network with two more calls in each block, in one order or the other."""
+    made = network(OURS, has_values=has_values)
+    for layer in range(3):
+        [host] = [name for name, tag in made.tags.items() if tag == f"block {layer}"]
+        for place, of in enumerate(["active", "inner"] if exchanged else ["inner", "active"]):
+            name = f"Torch.sin.{2 * layer + place}.forward"
+            given = [made.tensor(f"{of} {layer}", 2, 3 * WIDTH)]
+            made.add(
+                f"sin {of} {layer}", name, host, given, [made.tensor(f"sin {of} {layer}", 2, 24)]
+            )
+            if lines:
+                made.stack[name] = [f"File /home/user/m.py, line 3, in forward, \n sin({of})"]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("has_values", "lines", "is_told"),
+    [(True, False, True), (False, True, True), (True, True, True), (False, False, False)],
+)
+def test_equal_names_give_way_to_what_calls_put_out_and_to_lines(
+    has_values: bool, lines: bool, is_told: bool
+) -> None:
+    """All names are there on both sides, in the same order."""
+    left, right = (
+        with_sines(exchanged, has_values=has_values, lines=lines) for exchanged in (False, True)
+    )
+    found = aligned(left, right)
+    sines = {tag: two for tag, two in found.partners().items() if tag.startswith("sin")}
+    turned = {"inner": "active", "active": "inner"}
+    if is_told:
+        assert found.partners() == same_tags(left, right)
+        assert (found.matching.evidence > 0).any()
+    else:
+        assert all(two.split()[1] == turned[one.split()[1]] for one, two in sines.items())
+        assert len(sines) == 6
+        assert not found.matching.evidence.any()
