@@ -40,8 +40,8 @@ def rewritten(random: Random, dump: Dump) -> Dump:
             shape = random.choice([(4, 4), (4, 5), (4, 6), (8, 8)])
             record["parameters"] = {"w": tensor(2.0, high=1.0, low=-0.5, shape=shape)}
         else:
-            shape = random.choice([(8,), (11,), (12,), (2, 4)])
-            record["output"] = [tensor(5.0, shape=shape) for _ in record["output"]]
+            made = random.choice([(8,), (11,), (12,), (2, 4)])
+            record["output"] = [tensor(5.0, shape=made) for _ in record["output"]]
     return result
 
 
@@ -223,8 +223,7 @@ def some_passes(random: Random) -> tuple[Dump, Dump]:
     order = [one for one, count in often.items() for _ in range(count)]
     net = "Module.net.Net.forward.0"
     with_calls, with_values = random.random() < 0.2, random.random() < 0.5
-    nothing = {"norm": None, "high": None, "low": None, "mean": None}
-    made: Any = tensor() if with_values else tensor(**nothing)
+    made = tensor() if with_values else tensor(None, high=None, low=None, mean=None)
     weight = {"weight": tensor(2.0, shape=(4, 4))}
     dumps = []
     random.shuffle(order)

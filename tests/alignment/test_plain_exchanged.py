@@ -47,8 +47,8 @@ def exchanged_dumps(random: Random) -> tuple[Dump, Dump]:
     if with_md5:
         for place, one in enumerate(pool):
             one["md5"] = f"{place:08x}"
-    made = {}
-    names = []
+    made: dict[str, list[Record]] = {}
+    names: list[tuple[str, str | None]] = []
     for host in ("Module.net.a.Part.forward.0", "Module.net.b.Part.forward.0"):
         names.append((host, None))
         for _ in range(random.randint(2, 5)):
@@ -65,17 +65,17 @@ def exchanged_dumps(random: Random) -> tuple[Dump, Dump]:
     order = [name for name, _ in names]
     hosts = dict(names)
     for _ in range(random.randint(0, 3)):
-        one = random.choice(order)
-        alike = [it for it in order if hosts[it] == hosts[one] and it[:8] == one[:8]]
-        two = random.choice(alike if random.random() < 0.9 else order)
-        place, other = order.index(one), order.index(two)
-        order[place], order[other] = two, one
-    for (name, host), source in zip(names, order, strict=True):
+        call = random.choice(order)
+        alike = [it for it in order if hosts[it] == hosts[call] and it[:8] == call[:8]]
+        another = random.choice(alike if random.random() < 0.9 else order)
+        place, other = order.index(call), order.index(another)
+        order[place], order[other] = another, call
+    for (name, above), source in zip(names, order, strict=True):
         first.data[name] = forward([tensor()], made[name])
         share = random.choice([1.0] * 9 + [1 + 2e-6, 1.01, 3.0])
         out = made[source] if with_md5 else [changed(one, share) for one in made[source]]
         second.data[name] = forward([tensor()], out)
-        first.construct[name] = second.construct[name] = host
+        first.construct[name] = second.construct[name] = above
     return first, second
 
 
@@ -283,8 +283,8 @@ def test_what_another_rank_pairs_is_a_pair_where_both_are_alone_and_called_as_of
             if ordinal < len(rows) and len(others):
                 npu_nodes = tuple(nodes[one] for one in group.npu)
                 bench_nodes = tuple(there[one] for one in group.bench)
-                row = ((int(rows[ordinal]), int(others[0])),)
-                added.append(Group("sum", npu_nodes, bench_nodes, row, 0.7))
+                own = (int(rows[ordinal]), int(others[0]))
+                added.append(Group("sum", npu_nodes, bench_nodes, (own,), 0.7))
     found = with_told(before, npu, bench, told)
     assert {i: int(j) for i, j in enumerate(found.partner) if j >= 0} == mine
     assert {i: found.certainty[i] for i in np.flatnonzero(found.evidence == 8).tolist()} == sure

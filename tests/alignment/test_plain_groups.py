@@ -108,7 +108,7 @@ def of_drawn(test: Test) -> Callable[[], None]:
         test(Drawn(random))
 
     tried.__name__ = test.__name__
-    return tried  # type: ignore[no-any-return]
+    return tried
 
 
 def name_at(part: Part, row: int) -> str:

@@ -146,10 +146,11 @@ class Drawn:
 
     def around(self, i: int, j: int) -> float:
         known = self.known
-        return sum(
-            0.15 * (mine[self.a[i]] == its[self.b[j]] != 0)
+        alike = [
+            bool(mine[self.a[i]] == its[self.b[j]] != 0)
             for mine, its in zip(known.around, known.other_around, strict=True)
-        )
+        ]
+        return 0.15 * sum(alike)
 
     def other_outputs(self, one: str, two: str) -> bool:
         x, y = size_of(self.tensors(0, one, "outputs")), size_of(self.tensors(1, two, "outputs"))
@@ -193,8 +194,8 @@ class Drawn:
             result += 1.0 if lines[0] == lines[1] else -4.0
         guesses = int(known.guess[a]), int(known.other_guess[b])
         if guesses[0] == b:
-            return result + 2.5
-        return result - 2.5 * (max(guesses) >= 0)
+            return float(result + 2.5)
+        return float(result - 2.5 * (max(guesses) >= 0))
 
     def of_modules(self, pair: Pair, words: float) -> float:
         i, one, j, two = pair
@@ -224,8 +225,9 @@ class Drawn:
         stem, other = int(known.stem[a]), int(known.other_stem[b])
         result += 1.5 * (stem == other)
         if known.stems.get(stem) == other:
-            return result + 4.0
-        return result - 2.0 * (stem in known.stems or other in known.taken_stems)
+            return float(result + 4.0)
+        is_taken = stem in known.stems or other in known.taken_stems
+        return float(result - 2.0 * is_taken)
 
     def below(self, side: int, name: str) -> tuple[float, float]:
         """Sum of squares, and number of elements, of all parameters in a module."""
