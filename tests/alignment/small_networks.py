@@ -187,9 +187,15 @@ def with_backward(made: Network) -> Network:
     return made
 
 
-def with_sines(exchanged: bool, *, has_values: bool = True, lines: bool = False) -> Network:
+def with_sines(
+    exchanged: bool,
+    names: Mapping[str, str] = OURS,
+    *,
+    has_values: bool = True,
+    lines: bool = False,
+) -> Network:
     """A network with two more calls in each block, in one order or the other."""
-    made = network(OURS, has_values=has_values)
+    made = network(names, has_values=has_values)
     for layer in range(3):
         [host] = [name for name, tag in made.tags.items() if tag == f"block {layer}"]
         for place, of in enumerate(["active", "inner"] if exchanged else ["inner", "active"]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from msprobe_builder.align.settled import align_rest
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.match.matching import Told
 from msprobe_builder.match.outline import outline_of
 from tests.alignment.small_networks import (
     OURS,
@@ -35,10 +37,14 @@ def test_other_names_do_not_matter(has_values: bool, outer: int) -> None:
         assert found.evidence(tag)[0] in (Evidence.LEAVES, Evidence.INSIDE), tag
 
 
-@pytest.mark.parametrize("kind", ["other weights", "half precision", "a fault", "calls alone"])
+@pytest.mark.parametrize(
+    "kind", ["other weights", "half precision", "a fault", "calls alone", "calls alone, structure"]
+)
 def test_whatever_statistics_say_what_belongs_together_is_found(kind: str) -> None:
     """Order and flow tell where they differ; what is near is enough where most is."""
-    left, right = network(OURS, seed=5 * (kind == "other weights")), network(THEIRS)
+    has_values = not kind.endswith("structure")
+    left = network(OURS, seed=5 * (kind == "other weights"), has_values=has_values)
+    right = network(THEIRS, has_values=has_values)
     if kind == "half precision":
         for record in left.data.values():
             for one in (*record["output"], *record["input_args"]):
@@ -49,7 +55,7 @@ def test_whatever_statistics_say_what_belongs_together_is_found(kind: str) -> No
             if left.tags[name] in behind:
                 for one in record["output"]:
                     one.update({key: one[key] * 3 for key in ("Max", "Min", "Norm")})
-    if kind == "calls alone":
+    if kind.startswith("calls alone"):
         for side in (left, right):
             calls = {name for name in side.data if name.startswith("Torch")}
             side.data = {name: side.data[name] for name in calls}
@@ -277,3 +283,36 @@ def test_what_goes_backward_follows_what_goes_forward(
         assert found.evidence("back up 1")[0] == Evidence.BACKWARD
         assert found.evidence("gradient down 2")[0] == Evidence.GRADIENT
         assert found.evidence("back up 1")[1] == found.evidence("up 1")[1]
+
+
+def test_calls_in_another_order_are_found_across_others() -> None:
+    left, right = with_sines(exchanged=False), with_sines(exchanged=True, names=THEIRS)
+    for one, two in ((left, right), (right, left)):
+        assert aligned(one, two).partners() == same_tags(one, two)
+
+
+def test_what_another_rank_tells_is_a_pair_where_nothing_else_is() -> None:
+    left, right = network(OURS), network(THEIRS)
+    texts = Texts()
+    names = "Module.net.only.Ours.forward.0", "Module.model.other.Theirs.forward.0"
+    for side, name, shape in ((left, names[0], (3, 5)), (right, names[1], (7,))):
+        [net] = [it for it, tag in side.tags.items() if tag == "net"]
+        one = side.tensor(name, *shape)
+        side.add(name, name, net, [one, one], [one], side.tensor(f"weight {name}", *shape))
+    npu, bench = left.side(texts), right.side(texts)
+    outlines = outline_of(npu.tree, npu.table), outline_of(bench.tree, bench.table)
+    partner = np.full(len(npu.tree), -1, dtype=np.int64)
+    counts = [
+        Counter((name.stem, int(name.direction)) for name in side.tree.parsed)
+        for side in (npu, bench)
+    ]
+    told = Told(((*names, 0.8),), (), (counts[0], counts[1]))
+    nobody = np.zeros(len(npu.tree), dtype=bool)
+    node, other = npu.tree.names.index(names[0]), bench.tree.names.index(names[1])
+    alone = align_rest(npu, bench, *outlines, partner.copy(), nobody, texts)
+    assert alone.partner[node] == -1
+    found = align_rest(npu, bench, *outlines, partner.copy(), nobody, texts, told)
+    assert found.partner[node] == other
+    assert (found.evidence[node], found.certainty[node]) == (Evidence.ELSEWHERE, 0.8)
+    rest = np.arange(len(npu.tree)) != node
+    assert (found.partner[rest] == alone.partner[rest]).all()
