@@ -37,12 +37,14 @@ Rows = list[tuple[int, int]]
 def some_groups(random: Random, parts: Sequence[Part], *, leaves: bool) -> list[Group]:
     """Up to three groups of calls, no call in two of them."""
     count = random.randint(1, 3)
+    is_whole = random.random() < 0.2  # all calls are one group
     members: list[list[list[int]]] = []
     for part in parts:
         names = [
             one for one in part.nodes if ".forward" in one and (part.is_leaf(one) or not leaves)
         ]
-        of = [random.choice([-1, *range(count), *range(count)]) for _ in names]
+        choices = [0] if is_whole else [-1, *range(count), *range(count)]
+        of = [random.choice(choices) for _ in names]
         members.append(
             [
                 sorted(
