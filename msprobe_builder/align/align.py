@@ -124,6 +124,9 @@ def align_by_evidence(
     hosts = hosts_by_weights(left, right, known)
     known.twin, known.other_twin = both_kinds(twins, hosts)
     elsewhere |= contradicted(left, right, partner, *twins)
+    # A layer that one side alone has holds no weights that the other one knows.
+    there = contradicted(right, left, inverse(partner, len(right)), *twins[::-1])
+    elsewhere |= (partner > 0) & there[partner]
     if (twins[0] < 0).all():  # where weights do not tell, one author may count from one
         elsewhere |= with_content(npu, known.words.recounted(known.other_words, partner) & ~asked)
     by_name = np.where(elsewhere & ~asked, -1, partner)

@@ -54,6 +54,6 @@ def _is_settled(npu: Side, bench: Side, partner: Int) -> bool:
     return bool(
         len(tree) == len(other)
         and (partner >= 0).all()
-        and np.array_equal(tree.micro_step, other.micro_step[partner])
-        and np.array_equal(tree.is_recompute, other.is_recompute[partner])
+        and (tree.micro_step == other.micro_step[partner]).all()
+        and (tree.is_recompute == other.is_recompute[partner]).all()
     )

@@ -20,6 +20,7 @@ from msprobe_builder.align.evidence.sizes import given_other_sizes, other_form, 
 from msprobe_builder.align.evidence.traits import Traits, has_values, traits_of
 from msprobe_builder.align.pairing.offers import _free_around
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.source import InMemoryDump
 from msprobe_builder.match.outline import outline_of
 from msprobe_builder.pipeline.compare import read_rank
 from tests.builder.small_dumps import Record, forward, number, tensor, write_dump
@@ -47,7 +48,11 @@ class Dump:
     def tensors(self, name: str, section: str) -> list[Record]:
         record = self.data.get(name, {})
         found = {
-            "inputs": [*record.get("input_args", ()), *record.get("input_kwargs", {}).values()],
+            "inputs": [
+                *record.get("input", ()),  # of a backward call
+                *record.get("input_args", ()),
+                *record.get("input_kwargs", {}).values(),
+            ],
             "outputs": record.get("output", ()),
             "parameters": [*record.get("parameters", {}).values()],
         }[section]
@@ -104,14 +109,13 @@ class Side:
 def read(dumps: list[Dump]) -> Iterator[Side]:
     """The same as alignment has it, with ids in common."""
     texts, operators = Texts(), dict[str, int]()
-    with tempfile.TemporaryDirectory() as folder:
-        for place, dump in enumerate(dumps):
-            path = write_dump(Path(folder) / str(place), dump.data, dump.construct)
-            side, _ = read_rank(path, texts)
-            traits = traits_of(side, outline_of(side.tree, side.table), operators, texts)
-            names = {name: node for node, name in enumerate(side.tree.names) if name in dump.data}
-            assert names.keys() == dump.data.keys()
-            yield Side(dump, traits, names)
+    for dump in dumps:
+        content = {"task": "statistics", "level": "mix", "framework": "pytorch", "data": dump.data}
+        side, _ = read_rank(InMemoryDump(content, dump.construct, {}), texts)
+        traits = traits_of(side, outline_of(side.tree, side.table), operators, texts)
+        names = {name: node for node, name in enumerate(side.tree.names) if name in dump.data}
+        assert names.keys() == dump.data.keys()
+        yield Side(dump, traits, names)
 
 
 def numel(one: Record) -> int:

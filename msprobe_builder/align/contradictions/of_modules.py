@@ -60,8 +60,7 @@ def _of_other_size(pairs: Pairs, nodes: Int) -> tuple[Int, Int]:
         for below, side in ((sizes, pairs.npu), (other_sizes, pairs.bench))
     )
     there = np.isin(a, other_known), np.isin(b, known)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        much = np.maximum(a, b) >= MORE * np.minimum(a, b)
+    much = np.maximum(a, b) >= MORE * np.minimum(a, b)
     contradicted = (
         some & (a != b) & ((simple & there[0] & there[1]) | (much & (there[0] | there[1])))
     )

@@ -69,15 +69,15 @@ def _opened(
     picks = numbers_of(operators, lambda one: one.kind in (Kind.SLICE, Kind.PICK))
     picking = set(np.flatnonzero(np.isin(side.operator, picks)).tolist())
     drawn: dict[int, set[int]] = {}  # sizes of tensors, by key
-    calls = np.flatnonzero(flow.is_leaf)
-    for node in calls[calls >= np.flatnonzero(drawing)[0]].tolist():
+    for node in np.flatnonzero(flow.is_leaf).tolist():
         given = [drawn.get(int(flow.key[row]), set()) for row in inputs_of(flow, node)]
         # What is drawn is put back into a tensor of the size of all.
         sizes_given = set().union(*given if node in picking else given[:1])
-        for row in outputs_of(flow, node) if sizes_given or drawing[node] else ():
+        for row in outputs_of(flow, node):
             sizes = set(_sizes(texts, int(table.shape_id[row])))
-            drawn[int(flow.key[row])] = sizes if drawing[node] else sizes & sizes_given
-    drawn.pop(0, None)
+            sizes = sizes if drawing[node] else sizes & sizes_given
+            if sizes and flow.key[row]:
+                drawn[int(flow.key[row])] = sizes
     keys, numel = mixed(table.shape_id).astype(np.int64) >> 8, table.numel.copy()
     for row in np.flatnonzero(np.isin(flow.key, list(drawn))).tolist():
         those, own = drawn[int(flow.key[row])], _sizes(texts, int(table.shape_id[row]))

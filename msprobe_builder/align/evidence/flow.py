@@ -21,7 +21,6 @@ Bool = NDArray[np.bool_]
 
 
 _GIVEN, _PUT_OUT = (int(Section.INPUT), int(Section.PARAMETERS)), int(Section.OUTPUT)
-_HANDED_ON = 20  # calls one after the other that only hand a tensor on
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def flow_of(side: Traits, table: ParameterTable) -> Flow:
         place = np.minimum(place, len(numbers) - 1)
         known = numbers[place] == steps[taking]
         taking, place = taking[known], place[known]
-        size = len(tree) + 1
+        size = len(tree)
         given = np.searchsorted(numbers, steps[giving]) * size + table.node[giving]
         order = np.argsort(given, kind="stable")
         # The last call before that put out such a tensor.
@@ -78,7 +77,7 @@ def flow_of(side: Traits, table: ParameterTable) -> Flow:
         found = (before >= 0) & (steps[row] == steps[taking])
         producer[taking[found]] = row[found]
     _recorded(table, leaf, producer)
-    source = _sources(table, leaf, key, producer)
+    source = _sources(table, key, producer)
     takers = np.argsort(source, kind="stable")
     return Flow(
         table,
@@ -139,11 +138,12 @@ def _by_shapes(side: Traits, table: ParameterTable, leaf: Bool, products: Int) -
     return producer
 
 
-def _sources(table: ParameterTable, leaf: Bool, key: Int, producer: Int) -> Int:
+def _sources(table: ParameterTable, key: Int, producer: Int) -> Int:
     """Who put out each input first: views, casts to the same type and their like hand it on."""
-    given = np.flatnonzero(leaf[table.node] & (table.section == Section.INPUT) & (producer >= 0))
-    out = np.flatnonzero(leaf[table.node] & (table.section == Section.OUTPUT) & (key != 0))
-    if not len(given) or not len(out):
+    given = np.flatnonzero(producer >= 0)
+    out = np.unique(producer[given])
+    out = out[key[out] != 0]
+    if not len(out):
         return producer
     own = mixed(table.node[given], key[given])
     order = np.argsort(own, kind="stable")
@@ -153,11 +153,10 @@ def _sources(table: ParameterTable, leaf: Bool, key: Int, producer: Int) -> Int:
     before = np.full(len(table), -1, dtype=np.int64)  # of what a call hands on
     before[out[handed]] = producer[given[order[place[handed]]]]
     result = producer.copy()
-    for _ in range(_HANDED_ON):
-        further = np.where(result >= 0, before[result], -1)
-        if not (further >= 0).any():
-            break
-        result = np.where(further >= 0, further, result)
+    while len(given):  # who made a tensor stands before who takes it in
+        further = before[result[given]]
+        given, further = given[further >= 0], further[further >= 0]
+        result[given] = further
     return result
 
 
@@ -175,7 +174,7 @@ def _keys(table: ParameterTable) -> Int:
     bits = [np.nan_to_num(one, posinf=np.inf, neginf=-np.inf) for one in table.statistics]
     bits = [np.ascontiguousarray(one).view(np.int64) for one in bits]
     keys = mixed(np.nan_to_num(table.numel).view(np.int64), *bits).astype(np.int64) >> 1
-    return np.where(telling, np.where(keys == 0, 1, keys), 0)
+    return np.where(telling, keys, 0)
 
 
 def alike(

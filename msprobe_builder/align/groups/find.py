@@ -54,8 +54,7 @@ def find_groups(pairs: Pairs, flow: Flow, other: Flow) -> list[Group]:
     for region in regions:
         free = [i for i in region.npu if pairs.partner[i] < 0 and i not in taken]
         other_free = [j for j in region.bench if pairs.back[j] < 0 and j not in other_taken]
-        if free and other_free:
-            found += _by_place(pairs, flow, other, free, other_free)
+        found += _by_place(pairs, flow, other, free, other_free)
     found = [
         group
         for group in found
@@ -71,7 +70,7 @@ def _by_shapes(
     taken = {node for group in known for node in group.npu}
     other_taken = {node for group in known for node in group.bench}
     found: list[Group] = []
-    tell = pairs.known.trust.weights > 0
+    tell = bool(pairs.known.trust.weights)
     for region in regions:
         free = [i for i in region.npu if i not in taken and not _fits(pairs, i)]
         other_free = [
@@ -179,7 +178,7 @@ def _by_values(pairs: Pairs, flow: Flow, other: Flow, region: Region) -> list[Gr
     if not len(rows) or not len(other_rows) or len(rows) * len(other_rows) > _LARGEST:
         return []
     same = alike(flow.table, other.table, rows, other_rows, EQUAL)
-    common = _common(flow, other, rows, other_rows, same)
+    common = _common(rows, other_rows, same)
     inside, other_inside = set(region.npu), set(region.bench)
     found = []
     for row, matching in zip(rows.tolist(), same, strict=True):
@@ -321,10 +320,9 @@ def _slice(flow: Flow, row: int, inside: set[int], common: frozenset[int]) -> _S
 
 
 def _common(
-    flow: Flow, other: Flow, rows: Int, other_rows: Int, same: Bool
+    rows: Int, other_rows: Int, same: Bool
 ) -> tuple[frozenset[int], frozenset[int], dict[int, list[int]]]:
     """Rows of both sides that the other side has too, and which they are."""
-    same = same & (flow.key[rows] != 0)[:, None] & (other.key[other_rows] != 0)
     i, j = np.nonzero(same)
     partners: dict[int, list[int]] = {}
     for row, place in zip(rows[i].tolist(), other_rows[j].tolist(), strict=True):

@@ -6,7 +6,7 @@ that hold what it cannot do without; one linear against those whose weights add 
 
 from __future__ import annotations
 
-from bisect import bisect
+from bisect import bisect_left, bisect_right
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +78,7 @@ def _between(side: Traits, flow: Flow, partner: Int, node: int, free: list[int])
         after += 1
     low = int(partner[before]) if before > 0 else 0
     high = int(partner[after]) if after < len(partner) else max(free, default=0) + 1
-    return free[bisect(free, low) : bisect(free, high)] if low < high else []
+    return free[bisect_right(free, low) : bisect_left(free, high)]
 
 
 def _marks(side: Traits, flow: Flow, partner: Int, node: int) -> bool:
@@ -197,10 +197,8 @@ def _weights(flow: Flow, node: int) -> list[int]:
 
 def _adds_up(flow: Flow, other: Flow, node: int, run: list[int], weights_tell: bool) -> bool:
     debug, reference = inputs_of(flow, node), [inputs_of(other, one) for one in run]
-    if any(
-        not rows or other.table.shape_id[rows[0]] != flow.table.shape_id[debug[0]]
-        for rows in reference
-    ):
+    shape = flow.table.shape_id[debug[0]]
+    if any(other.table.shape_id[rows[0]] != shape for rows in reference):
         return False
     keys = {int(other.key[rows[0]]) for rows in reference}
     if len(keys) > 1:
