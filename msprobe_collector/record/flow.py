@@ -53,6 +53,7 @@ class FlowRows:
         self._latest: dict[str, Sequence[Makers]] = {}
         self._names = _Names({}, [])
         self._makers = 0
+        self._pack_rows = None if loaded.compiled is None else loaded.compiled.pack_rows
 
     def open(self, directory: Path, estimate: bool) -> None:
         self._file = CountedFlow() if estimate else FlowFile(directory / NAME)
@@ -67,7 +68,13 @@ class FlowRows:
         number = len(self._numbers)
         self._numbers[name] = number
         self._added.append(name)
-        _pack(number, makers, self._numbers, self._names, self._rows, self._waiting)
+        if self._pack_rows is None:
+            _pack(number, makers, self._numbers, self._names, self._rows, self._waiting)
+            return
+        names, added = self._names
+        self._pack_rows(
+            number, makers, self._numbers, names, added, self._rows, self._waiting, Share
+        )
 
     def set_latest(self, name: str, makers: Sequence[Makers]) -> None:
         """A record behind all others, which a later one of the same name replaces."""
@@ -138,9 +145,6 @@ def _pack(
     left: list[_Row],
 ) -> None:
     """Rows of a record that have one maker which is over, as nearly all do; others are ``left``."""
-    if loaded.compiled is not None:
-        loaded.compiled.pack_rows(record, makers, numbers, *names, packed, left, Share)
-        return
     for section, all_of_it in makers:
         for position, found in enumerate(all_of_it):
             if found is None:
@@ -161,7 +165,7 @@ def _pack(
                 _, name, own, place, _ = first
                 number = numbers.get(name)
             else:
-                kind, number = first[0], names.number(first[1])
+                kind, number = int(first[0]), names.number(str(first[1]))
             if number is None:
                 left.append((record, section, position, found))
                 continue
@@ -180,7 +184,7 @@ class _Packing:
         self._rows = bytearray()
         self._further: list[bytes] = []
 
-    def taken(self, records: Sequence[str], others: bytes) -> Entries:
+    def taken(self, records: Sequence[str], others: bytearray) -> Entries:
         """All of it, behind rows of others."""
         names = list(self._names.added)
         return Entries(names, records, b"".join(self._further), bytes(others + self._rows))

@@ -35,6 +35,7 @@ class Leaf(dict[str, Any]):
     def __getattr__(self, name: str) -> str:
         if name != "text":
             raise AttributeError(name)
+        text: str
         if loaded.compiled is not None:
             text = loaded.compiled.leaf_text(self)
         else:
