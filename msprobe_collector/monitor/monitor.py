@@ -43,6 +43,7 @@ from msprobe_collector.unseen import unseen
 _log = logging.getLogger("msprobe_collector")
 
 _Parts: TypeAlias = "list[Numbers | Waiting | None]"  # None: of what is still on its way
+_NOTHING = single(0.0)  # came after all for a place that was kept
 _ORDER = {kind: place for place, kind in enumerate(KINDS)}
 
 
@@ -149,6 +150,11 @@ class Monitor:
         parts = self._open.setdefault(("communication", pair), [])
         parts.append(None)
         return parts, len(parts) - 1
+
+    def release(self, place: tuple[_Parts, int]) -> None:
+        """See :class:`~msprobe_collector.monitor.communication.Taking`."""
+        parts, at = place
+        parts[at] = _NOTHING
 
     def take(self, name: str, tensor: torch.Tensor, place: tuple[_Parts, int] | None) -> None:
         """See :class:`~msprobe_collector.monitor.communication.Taking`."""
@@ -264,7 +270,7 @@ class Monitor:
         seen = {
             key: whole
             for key, parts in self._open.items()
-            if len(whole := [one for one in parts if one is not None]) == len(parts)
+            if None not in parts and (whole := [one for one in parts if one is not _NOTHING])
         }
         numbers = iter(fetch([one for parts in seen.values() for one in parts]))
         rows, of_micro_batches = [], []

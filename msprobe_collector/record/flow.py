@@ -162,10 +162,11 @@ def _pack(
                     if sent is not None:
                         number, place = numbers.get(sender.name), sent
             elif first[0] == _RECORD:
-                _, name, own, place, _ = first
-                number = numbers.get(name)
+                _, made_by, own, place, _ = first
+                number = numbers.get(made_by)
             else:
-                kind, number = int(first[0]), names.number(str(first[1]))
+                kind, made_by, _, _, _ = first
+                number = names.number(made_by)
             if number is None:
                 left.append((record, section, position, found))
                 continue
