@@ -136,7 +136,7 @@ class Communication:
     def _reserved(
         self, place: str, way: str, parts: Sequence[Part], ranks: Sequence[int]
     ) -> _Parts:
-        found = []
+        found: list[tuple[torch.Tensor, Place]] = []
         for tensor, pair, anyone in parts:
             if not tensor.is_floating_point():
                 continue
@@ -153,7 +153,7 @@ class Communication:
 
     def _settled(self, parts: _Parts, source: Any) -> _Parts:
         """With the place of whoever has sent what came from anyone, where that is known."""
-        found = []
+        found: list[tuple[torch.Tensor, Place]] = []
         for tensor, kept in parts:
             if not isinstance(kept, _FromAnyone):
                 found.append((tensor, kept))

@@ -67,7 +67,8 @@ def _of_pair(function: Function, bound: dict[str, Any]) -> Exchanged:
     peer = bound.get(function.peer or "") if in_group is None else ranks[in_group]
     is_sent = function.pattern is Pattern.SEND
     tag = bound.get("tag", 0)
-    pair, anyone = _pair(is_sent, peer, ranks, tag), ()
+    pair = _pair(is_sent, peer, ranks, tag)
+    anyone: tuple[str | None, ...] = ()
     if peer is None and not is_sent:
         own = dist.get_rank()
         anyone = tuple(None if one == own else _pair(False, one, ranks, tag) for one in ranks)

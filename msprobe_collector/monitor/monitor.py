@@ -270,7 +270,7 @@ class Monitor:
         seen = {
             key: whole
             for key, parts in self._open.items()
-            if None not in parts and (whole := [one for one in parts if one is not _NOTHING])
+            if (whole := _all_of(parts))
         }
         numbers = iter(fetch([one for parts in seen.values() for one in parts]))
         rows, of_micro_batches = [], []
@@ -307,6 +307,12 @@ class Monitor:
             self.stop()
         except Exception as another:
             _log.warning("The monitor's files could not be finished: %s", another)
+
+
+def _all_of(parts: _Parts) -> list[Numbers | Waiting]:
+    """What came; none of it while any is on its way."""
+    came = [one for one in parts if one is not None]
+    return [one for one in came if one is not _NOTHING] if len(came) == len(parts) else []
 
 
 def _rank() -> int:
