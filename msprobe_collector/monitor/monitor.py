@@ -267,11 +267,7 @@ class Monitor:
         for key in self._written[1] & self._open.keys():
             del self._open[key]
         self._written[1].update(self._open)
-        seen = {
-            key: whole
-            for key, parts in self._open.items()
-            if (whole := _all_of(parts))
-        }
+        seen = {key: whole for key, parts in self._open.items() if (whole := _all_of(parts))}
         numbers = iter(fetch([one for parts in seen.values() for one in parts]))
         rows, of_micro_batches = [], []
         sums = None if self._sketches is None else self._sketches.take()["numbers"][:, :FLAT]

@@ -161,12 +161,12 @@ def _pack(
                     sent = given if ordinals is None else ordinals.get(given)
                     if sent is not None:
                         number, place = numbers.get(sender.name), sent
-            elif first[0] == _RECORD:
-                _, made_by, own, place, _ = first
-                number = numbers.get(made_by)
             else:
-                kind, made_by, _, _, _ = first
-                number = names.number(made_by)
+                kind, made_by, own, place, _ = first
+                if kind == _RECORD:
+                    number = numbers.get(made_by)
+                else:
+                    number, own, place = names.number(made_by), 0, 0
             if number is None:
                 left.append((record, section, position, found))
                 continue

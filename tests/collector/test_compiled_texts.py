@@ -125,7 +125,8 @@ def test_rows_of_flow_are_packed_alike(makers: Any) -> None:
     numbers = {"a": 3, "b": 1 << 20}
     told = []
     for pack in (loaded.compiled.pack_rows, None):
-        names, packed, left = flow._Names({"c": 0}, []), bytearray(), []
+        left: list[Any] = []
+        names, packed = flow._Names({"c": 0}, []), bytearray()
         if pack is None:
             flow._pack(7, makers, numbers, names, packed, left)
         else:

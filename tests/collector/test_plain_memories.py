@@ -92,7 +92,8 @@ def test_what_was_given_out_empty_is_written_when_all_of_it_is(random: Random) -
         for _ in range(3):
             asked = layout_of(random)
             has_gap = bool(unwritten & {*bytes_in(asked)})
-            is_known = memory.known(asked) is not None  # of before the last part was written, perhaps
+            # Of before the last part was written, perhaps.
+            is_known = memory.known(asked) is not None
             marks = memory.find(asked).marks
             assert not has_gap or marks & Mark.UNINITIALISED
             assert unwritten or is_known or not marks & Mark.UNINITIALISED
