@@ -48,20 +48,13 @@ def in_a_group(calls: Calls, *ranks: int) -> Calls:
 
 def batch(*operations: tuple[str, Floats, Floats, int]) -> Calls:
     """A call of many: what each does, its tensor before and after, and with whom."""
-    befores, afters = (
-        [
-            {
-                "class_type": "torch.distributed.P2POp",
-                "tensor": Typed(one[side]),
-                "op": one[0],
-                "peer": one[3],
-                "tag": 0,
-                "group_id": group_key((0, 1, 2)),
-            }
-            for one in operations
-        ]
-        for side in (1, 2)
-    )
+    sides: list[list[dict[str, Any]]] = [[], []]
+    for kind, before, after, peer in operations:
+        for side, tensor in zip(sides, (before, after), strict=True):
+            head = {"class_type": "torch.distributed.P2POp", "tensor": Typed(tensor)}
+            group = group_key((0, 1, 2))
+            side.append({**head, "op": kind, "peer": peer, "tag": 0, "group_id": group})
+    befores, afters = sides
     return {"Distributed.batch_isend_irecv.0.forward": Call([befores], [afters])}
 
 
