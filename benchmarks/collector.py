@@ -167,10 +167,10 @@ def measure(net: str, tool: str, names: Sequence[str], turns: int) -> dict[str, 
     sys.path.insert(0, str(REPOSITORY))
     package = "msprobe_collector" if tool == "ours" else "msprobe.pytorch"
     make_debugger = importlib.import_module(package).PrecisionDebugger
-    passes: Any = None
+    loaded: Any = None
     if tool == "ours":
-        passes = importlib.import_module("msprobe_collector.one_pass.passes")
-        compiled = passes._compiled
+        loaded = importlib.import_module("msprobe_collector.one_pass.loaded")
+        compiled = loaded.compiled
     logging.disable(logging.WARNING)
     taken: dict[str, list[float]] = {name: [] for name in ("plain", *names)}
 
@@ -206,8 +206,8 @@ def measure(net: str, tool: str, names: Sequence[str], turns: int) -> dict[str, 
         for _ in range(turns):
             timed("plain", step)
             for number, name in enumerate(names):
-                if passes is not None:
-                    passes._compiled = compiled if WAYS[name].is_compiled else None
+                if loaded is not None:
+                    loaded.compiled = compiled if WAYS[name].is_compiled else None
                 # A process has one debugger. That of the reference cannot be put in place of.
                 if debugger is None or tool == "ours":
                     config_path = str(Path(top, str(number), "config.json"))

@@ -78,8 +78,8 @@ PARTS_MAY_IMPORT = {
     "msprobe_collector": {
         "config": "",
         "optimizers": "",
-        "write": "",
         "one_pass": "",
+        "write": "one_pass",
         "record": "config one_pass write",
         "drawing": "record",
         "configuration": "drawing",

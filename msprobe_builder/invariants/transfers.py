@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, permutations
 
 from msprobe_builder.facts.fact import fact
 from msprobe_builder.invariants.run import Run, Tensor, given_to, is_on_its_way, left_by
 from msprobe_builder.invariants.violation import Check, Found, Violation
 from msprobe_builder.link.calls import Call, Leaf, Place
+from msprobe_builder.link.messages import Message, Same
 from msprobe_builder.link.pairing import ALL_PAIRS, Delivery, Together, place_of
 from msprobe_builder.link.signatures import Pattern
 
@@ -22,7 +24,11 @@ def check_transfers(
         is_same = None if sent is None or received is None else sent.equals(received)
         found.count(Check.TRANSFER, is_known=is_same is not None)
         if is_same is False:
-            found.violations.append(_wrong(run, one.receive, one.send, sent, received))
+            violation = _wrong(run, one.receive, one.send, sent, received)
+            if one.is_one_of_many:
+                unknown = (fact("not_arrived.from_any"),)
+                violation = replace(violation, evidence=unknown, error=None)
+            found.violations.append(violation)
     for group in together:
         function = group.calls[0].function
         if function.sent is None or function.received is None:
@@ -43,6 +49,22 @@ def check_transfers(
         found.violations += wrong
         is_known = None not in answers and bool(answers)
         found.count(Check.TRANSFER, is_known=is_known)
+
+
+def is_same_message(run: Run) -> Same:
+    """What tells a message from others: the sketches of its tensor, where there are any."""
+    known: dict[tuple[int, int, int, int], bool | None] = {}
+
+    def same(send: Message, receive: Message) -> bool | None:
+        sent, received = _at(run, send.call, send.leaf), _at(run, receive.call, receive.leaf)
+        if sent is None or received is None:
+            return None
+        key = *sent.at, *received.at
+        if key not in known:
+            known[key] = sent.equals(received)
+        return known[key]
+
+    return same
 
 
 def _ways(group: Together) -> Iterator[tuple[Call, Call]]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from msprobe_builder.base.codes import Role
 from msprobe_builder.link.calls import Call, Group, Leaf, group_key, group_of
+from msprobe_builder.link.messages import Message, Same, taken
 from msprobe_builder.link.signatures import Pattern, Payload
 
 # In larger groups each call is linked with its two neighbours, so that cost stays linear.
@@ -53,6 +54,7 @@ class Delivery(NamedTuple):
     receive: Call
     sent: Leaf | None
     received: Leaf | None
+    is_one_of_many: bool = False  # it is other data, and another rank may have sent it
 
 
 @dataclass
@@ -67,72 +69,61 @@ class Pairing:
     unreadable: list[Call] = field(default_factory=list)  # the arguments do not say who it is
 
 
-class _Message(NamedTuple):
-    """One send or receive; ``peer`` None receives from anyone."""
-
-    call: Call
-    peer: int | None
-    group: str
-    tag: int
-    leaf: Leaf | None
+# Receiver, group, tag.
+_Channel = tuple[int, str, int]
 
 
-# Sender, receiver, group, tag.
-_Way = tuple[int, int, str, int]
+def pair_calls(calls: list[Call], ranks: tuple[int, ...], same: Same | None = None) -> Pairing:
+    """Pair all calls of one step and side; ``ranks`` are those in the dump.
 
-
-def pair_calls(calls: list[Call], ranks: tuple[int, ...]) -> Pairing:
-    """Pair all calls of one step and side; ``ranks`` are those in the dump."""
+    ``same`` tells whether a message is what was sent where more is known than its statistics.
+    """
     result = Pairing()
     readable = [call for call in calls if call.is_recorded]
     result.unreadable += [call for call in calls if not call.is_recorded]
-    _pair_messages(readable, ranks, result)
+    _pair_messages(readable, ranks, same or _same_leaves, result)
     _pair_collectives(readable, ranks, result)
     return result
 
 
-def _pair_messages(calls: list[Call], ranks: tuple[int, ...], result: Pairing) -> None:
+def _pair_messages(calls: list[Call], ranks: tuple[int, ...], same: Same, result: Pairing) -> None:
     """Sends and receives: the k-th send to a rank is the k-th receive from it."""
-    sends: dict[_Way, list[_Message]] = {}
-    receives: dict[_Way, list[_Message]] = {}
-    from_anyone: list[_Message] = []
+    sends: dict[_Channel, list[Message]] = {}
+    receives: dict[_Channel, list[Message]] = {}
+    partial: set[str] = set()  # groups of which a rank is not in the dump
     for call in calls:
         for role, message in _messages(call, ranks):
-            if message.peer is None and role is Role.RECEIVE:
-                from_anyone.append(message)
-            elif message.peer is None:
+            if message.peer is None and role is Role.SEND:
                 result.unreadable.append(call)
-            elif message.peer not in ranks:
+            elif message.peer is not None and message.peer not in ranks:
                 result.absent.append(call)
+                partial.add(message.group)
             elif role is Role.SEND:
-                key = (call.rank, message.peer, message.group, message.tag)
-                sends.setdefault(key, []).append(message)
+                assert message.peer is not None
+                channel = message.peer, message.group, message.tag
+                sends.setdefault(channel, []).append(message)
             else:
-                key = (message.peer, call.rank, message.group, message.tag)
-                receives.setdefault(key, []).append(message)
-    left: dict[tuple[int, str, int], list[_Message]] = {}
-    for key, sent in sends.items():
-        received = receives.pop(key, [])
-        for send, receive in zip(sent, received, strict=False):
-            _deliver(send, receive, result)
-        for send in sent[len(received) :]:
-            left.setdefault(key[1:], []).append(send)
-        result.unmatched += [message.call for message in received[len(sent) :]]
-    for received in receives.values():
-        result.unmatched += [message.call for message in received]
-    for message in from_anyone:
-        candidates = left.get((message.call.rank, message.group, message.tag), [])
-        if not candidates:
-            result.unmatched.append(message.call)
-            continue
-        equal = (i for i, send in enumerate(candidates) if _same(send.leaf, message.leaf))
-        send = candidates.pop(next(equal, 0))  # the one with the same data, else the first
-        _deliver(send, message, result)
-    for sent in left.values():
-        result.unmatched += [message.call for message in sent]
+                channel = call.rank, message.group, message.tag
+                receives.setdefault(channel, []).append(message)
+                group = group_of(call, ranks).ranks if message.peer is None else None
+                if group is not None and not set(ranks).issuperset(group):
+                    partial.add(message.group)
+    for channel in sends | receives:
+        given, got = sends.get(channel, []), receives.get(channel, [])
+        is_partial = channel[1] in partial
+        kept = set()
+        for one in taken(given, got, same, is_partial):
+            if one.send is not None:
+                kept.add(id(one.send))
+                _deliver(one.send, one.receive, one.is_one_of_many, result)
+            elif is_partial and one.receive.peer is None:
+                result.absent.append(one.receive.call)
+            else:
+                result.unmatched.append(one.receive.call)
+        result.unmatched += [one.call for one in given if id(one) not in kept]
 
 
-def _messages(call: Call, ranks: tuple[int, ...]) -> Iterable[tuple[Role, _Message]]:
+def _messages(call: Call, ranks: tuple[int, ...]) -> Iterable[tuple[Role, Message]]:
     pattern = call.function.pattern
     if pattern is Pattern.BATCH:
         return _batch(call, ranks)
@@ -143,11 +134,11 @@ def _messages(call: Call, ranks: tuple[int, ...]) -> Iterable[tuple[Role, _Messa
     tag = call.number_at("tag") or 0
     place = ("tensor", "")
     if pattern is Pattern.SEND:
-        return [(Role.SEND, _Message(call, peer, group.key, tag, call.before.get(place)))]
-    return [(Role.RECEIVE, _Message(call, peer, group.key, tag, call.received(place)))]
+        return [(Role.SEND, Message(call, peer, group.key, tag, call.before.get(place)))]
+    return [(Role.RECEIVE, Message(call, peer, group.key, tag, call.received(place)))]
 
 
-def _batch(call: Call, ranks: tuple[int, ...]) -> Iterable[tuple[Role, _Message]]:
+def _batch(call: Call, ranks: tuple[int, ...]) -> Iterable[tuple[Role, Message]]:
     """The operations of a batch_isend_irecv."""
     for (parameter, path), operation in call.arguments.items():
         position, _, key = path.rpartition(".")
@@ -159,13 +150,15 @@ def _batch(call: Call, ranks: tuple[int, ...]) -> Iterable[tuple[Role, _Message]
         peer = call.number_at(parameter, f"{position}.peer")
         place = (parameter, f"{position}.tensor")
         if operation.endswith("send"):
-            yield Role.SEND, _Message(call, peer, group, tag, call.before.get(place))
+            yield Role.SEND, Message(call, peer, group, tag, call.before.get(place))
         else:
-            yield Role.RECEIVE, _Message(call, peer, group, tag, call.received(place))
+            yield Role.RECEIVE, Message(call, peer, group, tag, call.received(place))
 
 
-def _deliver(send: _Message, receive: _Message, result: Pairing) -> None:
-    result.deliveries.append(Delivery(send.call, receive.call, send.leaf, receive.leaf))
+def _deliver(send: Message, receive: Message, is_one_of_many: bool, result: Pairing) -> None:
+    result.deliveries.append(
+        Delivery(send.call, receive.call, send.leaf, receive.leaf, is_one_of_many)
+    )
     is_same = _same(send.leaf, receive.leaf)
     result.links.append(Link(send.call, receive.call, Role.SEND, is_same))
 
@@ -258,6 +251,10 @@ def place_of(
     if not payload.per_rank:
         return payload.parameter, ""
     return (payload.parameter, str(members.index(other))) if other in members else None
+
+
+def _same_leaves(sent: Message, received: Message) -> bool | None:
+    return _same(sent.leaf, received.leaf)
 
 
 def _same(a: Leaf | None, b: Leaf | None) -> bool | None:

@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 import torch.distributed as dist
@@ -32,8 +32,20 @@ class Taking(Protocol):
     def reserve(self, name: str, pair: str) -> Place:
         """Keep a place among what goes between two ranks, in the order of the calls."""
 
+    def release(self, place: Place) -> None:
+        """Nothing comes for a place that was kept."""
+
     def take(self, name: str, tensor: torch.Tensor, place: Place) -> None:
         """Measure a tensor of the call ``name``, also for a place that was kept."""
+
+
+class _FromAnyone(NamedTuple):
+    """A place for each rank of a group, of which one may have sent it, and what it is then."""
+
+    place: str
+    ranks: Sequence[int]
+    pairs: Sequence[str | None]
+    kept: Sequence[Place]
 
 
 _Parts = Sequence[tuple[torch.Tensor, Place]]
@@ -102,7 +114,7 @@ class Communication:
                 if works:
                     self._waiting.append((works, f"{place} got", got))
                 else:
-                    self._measure(f"{place} got", got)
+                    self._measure(f"{place} got", self._settled(got, result))
                 return result
             finally:
                 self._thread.is_inside = False
@@ -114,20 +126,48 @@ class Communication:
         try:
             self._note(place, bound)
             given, got = exchanged(name, place, FUNCTIONS[name], bound)
-            return self._reserved(place, "given", given), self._reserved(place, "got", got)
+            ranks = group_ranks(bound.get("group"))
+            given_parts = self._reserved(place, "given", given, ranks)
+            return given_parts, self._reserved(place, "got", got, ranks)
         except Exception as error:
             self._fail(error)
             return (), ()
 
-    def _reserved(self, place: str, way: str, parts: Sequence[Part]) -> _Parts:
-        found = []
-        for tensor, pair in parts:
+    def _reserved(
+        self, place: str, way: str, parts: Sequence[Part], ranks: Sequence[int]
+    ) -> _Parts:
+        found: list[tuple[torch.Tensor, Place]] = []
+        for tensor, pair, anyone in parts:
             if not tensor.is_floating_point():
+                continue
+            if anyone:
+                name = f"{place} {way}"
+                each = [one and self._taking.reserve(name, one) for one in anyone]
+                found.append((tensor, _FromAnyone(place, ranks, anyone, each)))
                 continue
             kept = self._taking.reserve(f"{place} {way}", pair) if pair else None
             found.append((tensor, kept))
             if kept is not None and not pair.startswith(place):
                 self._note_pair(pair, place)
+        return found
+
+    def _settled(self, parts: _Parts, source: Any) -> _Parts:
+        """With the place of whoever has sent what came from anyone, where that is known."""
+        found: list[tuple[torch.Tensor, Place]] = []
+        for tensor, kept in parts:
+            if not isinstance(kept, _FromAnyone):
+                found.append((tensor, kept))
+                continue
+            at = kept.ranks.index(source) if source in kept.ranks else -1
+            pair = kept.pairs[at] if at >= 0 else None
+            found.append((tensor, None if pair is None else kept.kept[at]))
+            if pair is None:
+                continue  # the places stay empty, so that nothing is said of them
+            for n, one in enumerate(kept.kept):
+                if n != at and one is not None:
+                    self._taking.release(one)
+            if kept.kept[at] is not None:
+                self._note_pair(pair, kept.place)
         return found
 
     def _note_pair(self, pair: str, place: str) -> None:
@@ -153,7 +193,8 @@ class Communication:
                 works.remove(work)
                 if not works:
                     self._waiting.remove(entry)
-                    self._measure(name, got)
+                    # Which of several that wait for one rank gets what is up to the backend.
+                    self._measure(name, self._settled(got, None))
             return result
 
         return wait

@@ -30,10 +30,14 @@ _PARTED = {
 
 
 class Part(NamedTuple):
-    """A tensor, and the name of what goes between two ranks, "" for all others."""
+    """A tensor, and the name of what goes between two ranks, "" for all others.
+
+    What is received from anyone has a name for each rank of the group, None for this one.
+    """
 
     tensor: torch.Tensor
     pair: str = ""
+    anyone: tuple[str | None, ...] = ()
 
 
 class Exchanged(NamedTuple):
@@ -57,13 +61,18 @@ def exchanged(name: str, place: str, function: Function, bound: dict[str, Any]) 
 
 
 def _of_pair(function: Function, bound: dict[str, Any]) -> Exchanged:
-    """A send or a receive; from whom any comes is not known before."""
+    """A send or a receive; who has sent what comes from anyone is known when it is there."""
     ranks = group_ranks(bound.get("group"))
     in_group = bound.get(f"group_{function.peer}")
     peer = bound.get(function.peer or "") if in_group is None else ranks[in_group]
     is_sent = function.pattern is Pattern.SEND
-    pair = _pair(is_sent, peer, ranks, bound.get("tag", 0))
-    parts = [Part(tensor, pair) for tensor in _leaves(bound.get("tensor"))]
+    tag = bound.get("tag", 0)
+    pair = _pair(is_sent, peer, ranks, tag)
+    anyone: tuple[str | None, ...] = ()
+    if peer is None and not is_sent:
+        own = dist.get_rank()
+        anyone = tuple(None if one == own else _pair(False, one, ranks, tag) for one in ranks)
+    parts = [Part(tensor, pair, anyone) for tensor in _leaves(bound.get("tensor"))]
     return Exchanged(parts, []) if is_sent else Exchanged([], parts)
 
 

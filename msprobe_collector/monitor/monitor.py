@@ -43,6 +43,7 @@ from msprobe_collector.unseen import unseen
 _log = logging.getLogger("msprobe_collector")
 
 _Parts: TypeAlias = "list[Numbers | Waiting | None]"  # None: of what is still on its way
+_NOTHING = single(0.0)  # came after all for a place that was kept
 _ORDER = {kind: place for place, kind in enumerate(KINDS)}
 
 
@@ -149,6 +150,11 @@ class Monitor:
         parts = self._open.setdefault(("communication", pair), [])
         parts.append(None)
         return parts, len(parts) - 1
+
+    def release(self, place: tuple[_Parts, int]) -> None:
+        """See :class:`~msprobe_collector.monitor.communication.Taking`."""
+        parts, at = place
+        parts[at] = _NOTHING
 
     def take(self, name: str, tensor: torch.Tensor, place: tuple[_Parts, int] | None) -> None:
         """See :class:`~msprobe_collector.monitor.communication.Taking`."""
@@ -261,11 +267,7 @@ class Monitor:
         for key in self._written[1] & self._open.keys():
             del self._open[key]
         self._written[1].update(self._open)
-        seen = {
-            key: whole
-            for key, parts in self._open.items()
-            if len(whole := [one for one in parts if one is not None]) == len(parts)
-        }
+        seen = {key: whole for key, parts in self._open.items() if (whole := _all_of(parts))}
         numbers = iter(fetch([one for parts in seen.values() for one in parts]))
         rows, of_micro_batches = [], []
         sums = None if self._sketches is None else self._sketches.take()["numbers"][:, :FLAT]
@@ -301,6 +303,12 @@ class Monitor:
             self.stop()
         except Exception as another:
             _log.warning("The monitor's files could not be finished: %s", another)
+
+
+def _all_of(parts: _Parts) -> list[Numbers | Waiting]:
+    """What came; none of it while any is on its way."""
+    came = [one for one in parts if one is not None]
+    return [one for one in came if one is not _NOTHING] if len(came) == len(parts) else []
 
 
 def _rank() -> int:

@@ -1,11 +1,14 @@
 // The module msprobe_collector.one_pass._compiled: statistics, sketch and fingerprint of a tensor
-// whose memory this process can read. It knows addresses, types, shapes and steps, nothing of torch.
+// whose memory this process can read, and what is written of it. It knows addresses, types, shapes
+// and steps, nothing of torch.
 
 #define Py_LIMITED_API 0x030a0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include "passes.h"
+#include "records.h"
+#include "rows.h"
 
 static const char PLAN[] = "msprobe_collector.one_pass.plan";
 static const int64_t LONG = 1 << 14;  // numbers, from which on other threads may run meanwhile
@@ -262,6 +265,12 @@ static PyMethodDef METHODS[] = {
     {"measure", (PyCFunction)(void (*)(void))measure, METH_FASTCALL, measure_doc},
     {"fingerprint", (PyCFunction)(void (*)(void))fingerprint, METH_FASTCALL, fingerprint_doc},
     {"limit", limit, METH_O, limit_doc},
+    {"know", know, METH_VARARGS, know_doc},
+    {"leaf_text", leaf_text, METH_O, leaf_text_doc},
+    {"record_text", record_text, METH_O, record_text_doc},
+    {"text_and_shown", (PyCFunction)(void (*)(void))text_and_shown, METH_FASTCALL,
+     text_and_shown_doc},
+    {"pack_rows", (PyCFunction)(void (*)(void))pack_rows, METH_FASTCALL, pack_rows_doc},
     {nullptr, nullptr, 0, nullptr},
 };
 

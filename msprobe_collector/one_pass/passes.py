@@ -1,7 +1,6 @@
 """Statistics, sketch and fingerprint of a tensor on the host in one pass over its memory.
 
-The compiled module is optional: without it, or with MSPROBE_COMPILED=0 in the environment, torch
-computes the same up to rounding.
+Without the compiled module torch computes the same up to rounding.
 """
 
 # mypy: disable-error-code="no-untyped-call, no-any-return"
@@ -9,9 +8,7 @@ computes the same up to rounding.
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
-from importlib import import_module
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,6 +21,7 @@ from msprobe_builder.sketch.definition import (
     flat_signs,
     grid_of,
 )
+from msprobe_collector.one_pass import loaded
 
 _KEPT_SHAPES = 1024
 # Places in the table of types of the compiled module.
@@ -41,18 +39,6 @@ _CODES = {
 }
 
 
-def _load() -> Any:
-    if os.environ.get("MSPROBE_COMPILED") == "0":
-        return None
-    try:
-        return import_module("msprobe_collector.one_pass._compiled")
-    except ImportError:
-        return None
-
-
-_compiled: Any = _load()
-
-
 # Max, min, mean and norm; a fingerprint that tells the numbers, to the bit, from what others may
 # make of them; and the row of ``sketch.bin``, where it is asked for.
 Passed: TypeAlias = "tuple[tuple[Any, Any, Any, Any], int, bytes | None]"
@@ -60,7 +46,7 @@ Passed: TypeAlias = "tuple[tuple[Any, Any, Any, Any], int, bytes | None]"
 
 def is_there() -> bool:
     """Whether the compiled module can be used."""
-    return _compiled is not None
+    return loaded.compiled is not None
 
 
 def pass_over(plain: torch.Tensor, sketches: bool) -> Passed | None:
@@ -71,19 +57,19 @@ def pass_over(plain: torch.Tensor, sketches: bool) -> Passed | None:
     place = _place_of(plain)
     if place is None:
         return None
-    return _compiled.measure(*place, plan_of(plain.shape) if sketches else None)
+    return loaded.compiled.measure(*place, plan_of(plain.shape) if sketches else None)
 
 
 def fingerprint_of(plain: torch.Tensor) -> int | None:
     """The fingerprint that :func:`pass_over` found; None where it finds nothing."""
     place = _place_of(plain)
-    return None if place is None else _compiled.fingerprint(*place)
+    return None if place is None else loaded.compiled.fingerprint(*place)
 
 
 def _place_of(plain: torch.Tensor) -> tuple[Any, ...] | None:
     """Address, type, count, shape and strides of its numbers; None where nobody can read them."""
     code = _CODES.get(plain.dtype)
-    if code is None or _compiled is None or plain.is_neg():
+    if code is None or loaded.compiled is None or plain.is_neg():
         return None
     count = plain.numel()
     if not count:
@@ -99,7 +85,7 @@ def plan_of(shape: torch.Size) -> Any:
     grid = grid_of(tuple(shape))
     lengths = (grid.narrow.lines, grid.narrow.width, grid.wide.lines, grid.wide.width)
     tables = _tables(flat_signs(max(lengths)).along_narrow.shape[1])
-    return _compiled.plan(
+    return loaded.compiled.plan(
         grid.rows,
         grid.columns,
         grid.row_slice,

@@ -215,6 +215,8 @@ class BackwardCalls:
         ):
             return None
         item = ledger.describe_gradient(name, gradient, where)
+        if item is not None:
+            ledger.items.keep_beside(gradient)
         if ledger.flow is not None and item is not None and parameter is not None:
             found = ledger.flow.gradients.of_parameter(parameter)
             ledger.note_maker(name, where, item, found)

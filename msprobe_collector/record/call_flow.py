@@ -19,11 +19,12 @@ from msprobe_collector.record.calls import Call
 from msprobe_collector.record.flow import FlowRows
 from msprobe_collector.record.gradient_flow import GradientFlow
 from msprobe_collector.record.identities import counter_of, layout_of
-from msprobe_collector.record.items import collect_tensors, hands_out_memory
+from msprobe_collector.record.items import collect_tensors
 from msprobe_collector.record.layouts import Layout
 from msprobe_collector.record.memories import Looked, Memories
 from msprobe_collector.record.origins import Makers, Origin
 from msprobe_collector.record.uncompiled import uncompiled_name
+from msprobe_collector.record.unread import hands_out_memory
 
 # What they write to without counting it: names and places of these arguments, and of the flag that
 # they do it by.

@@ -19,6 +19,7 @@ from msprobe_builder.dump.flow_layout import (
     Maker,
     Mark,
 )
+from msprobe_collector.one_pass import loaded
 from msprobe_collector.record.origins import Found, Makers, Share, Source
 from msprobe_collector.write.flow_file import CountedFlow, Entries, FlowFile
 
@@ -33,6 +34,7 @@ class Numbered(NamedTuple):
 
 
 _RECORD, _SUM = int(Maker.RECORD), int(Mark.SUM)
+_ROW = struct.Struct("<7I")
 # Section, kind, maker's section and marks of a row, each of 8 bits, are one number of 32 bits.
 _KIND, _MAKER_SECTION, _MARKS = 8, 16, 24
 _NOBODY = Numbered(Maker.UNRECORDED, NONE, 0, 0)
@@ -46,11 +48,12 @@ class FlowRows:
         self._file: FlowFile | CountedFlow | None = None
         self._numbers: dict[str, int] = {}  # of records
         self._added: list[str] = []  # records whose names are not written yet
-        self._rows: list[int] = []  # seven of each row that can be written
+        self._rows = bytearray()  # of what can be written
         self._waiting: list[_Row] = []  # others
         self._latest: dict[str, Sequence[Makers]] = {}
-        self._names: dict[str, int] = {}
+        self._names = _Names({}, [])
         self._makers = 0
+        self._pack_rows = None if loaded.compiled is None else loaded.compiled.pack_rows
 
     def open(self, directory: Path, estimate: bool) -> None:
         self._file = CountedFlow() if estimate else FlowFile(directory / NAME)
@@ -65,7 +68,13 @@ class FlowRows:
         number = len(self._numbers)
         self._numbers[name] = number
         self._added.append(name)
-        _pack(number, makers, self._numbers, self._rows, self._waiting)
+        if self._pack_rows is None:
+            _pack(number, makers, self._numbers, self._names, self._rows, self._waiting)
+            return
+        names, added = self._names
+        self._pack_rows(
+            number, makers, self._numbers, names, added, self._rows, self._waiting, Share
+        )
 
     def set_latest(self, name: str, makers: Sequence[Makers]) -> None:
         """A record behind all others, which a later one of the same name replaces."""
@@ -79,16 +88,18 @@ class FlowRows:
             packing = _Packing(self._numbers, self._names, self._makers, is_last)
             left = [row for row in self._waiting if not packing.add(row)]
             lasting = packing.taken(self._added, self._rows)
-            behind = _Packing(self._numbers, packing.names, packing.makers, True)
-            own: list[int] = []
+            names = _Names(dict(self._names.numbers), [])
+            behind = _Packing(self._numbers, names, packing.makers, True)
+            own = bytearray()
             for number, latest in enumerate(self._latest.values(), len(self._numbers)):
                 waiting: list[_Row] = []
-                _pack(number, latest, self._numbers, own, waiting)
+                _pack(number, latest, self._numbers, names, own, waiting)
                 for row in waiting:
                     behind.add(row)
             self._file.append(lasting, behind.taken(list(self._latest), own))
-            self._added, self._rows, self._waiting = [], [], left
-            self._names, self._makers = packing.names, packing.makers
+            self._added, self._rows, self._waiting = [], bytearray(), left
+            self._names.added.clear()
+            self._makers = packing.makers
 
     def close(self) -> None:
         """The step is over."""
@@ -102,8 +113,24 @@ class FlowRows:
     def forget(self) -> None:
         """Write nothing any more of this step."""
         self._file = None
-        self._numbers, self._names, self._makers = {}, {}, 0
-        self._added, self._rows, self._waiting, self._latest = [], [], [], {}
+        self._numbers, self._names, self._makers = {}, _Names({}, []), 0
+        self._added, self._rows, self._waiting, self._latest = [], bytearray(), [], {}
+
+
+class _Names(NamedTuple):
+    """The names of makers that are no records."""
+
+    numbers: dict[str, int]
+    added: list[str]  # those that are not written yet
+
+    def number(self, name: str) -> int:
+        if not name:
+            return NONE
+        number = self.numbers.get(name)
+        if number is None:
+            number = self.numbers[name] = len(self.numbers)
+            self.added.append(name)
+        return number
 
 
 _Row: TypeAlias = "tuple[int, int, int, Found]"  # record, section, position and makers
@@ -113,51 +140,55 @@ def _pack(
     record: int,
     makers: Sequence[Makers],
     numbers: dict[str, int],
-    packed: list[int],
+    names: _Names,
+    packed: bytearray,
     left: list[_Row],
 ) -> None:
-    """Rows of a record of which the maker is another, as nearly all are; the rest is ``left``."""
+    """Rows of a record that have one maker which is over, as nearly all do; others are ``left``."""
     for section, all_of_it in makers:
-        position = -1
-        for found in all_of_it:
-            position += 1
+        for position, found in enumerate(all_of_it):
             if found is None:
                 continue
             first, marks, others = found
-            number = None
-            if not others:
-                if type(first) is Share:
-                    sender, place = first
-                    if sender.is_over and sender.ordinals is None:
-                        number, own = numbers.get(sender.name), sender.section
-                elif first[0] == _RECORD:
-                    _, name, own, place, _ = first
-                    number = numbers.get(name)
+            number: int | None = None
+            kind, own, place = _RECORD, 0, 0
+            if others:
+                pass
+            elif type(first) is Share:
+                sender, given = first
+                if sender.is_over:
+                    ordinals, own = sender.ordinals, sender.section
+                    sent = given if ordinals is None else ordinals.get(given)
+                    if sent is not None:
+                        number, place = numbers.get(sender.name), sent
+            else:
+                kind, made_by, own, place, _ = first
+                if kind == _RECORD:
+                    number = numbers.get(made_by)
+                else:
+                    number, own, place = names.number(made_by), 0, 0
             if number is None:
                 left.append((record, section, position, found))
                 continue
-            last = section | _RECORD << _KIND | own << _MAKER_SECTION | marks << _MARKS
-            packed += (record, position, number, place, NONE, 0, last)
+            last = section | kind << _KIND | own << _MAKER_SECTION | (marks & ~_SUM) << _MARKS
+            packed += _ROW.pack(record, position, number, place, NONE, 0, last)
 
 
 class _Packing:
-    """Rows as bytes, with the names and further makers that they need."""
+    """Rows as bytes, with the further makers that they need."""
 
-    def __init__(
-        self, numbers: dict[str, int], names: dict[str, int], makers: int, is_last: bool
-    ) -> None:
+    def __init__(self, numbers: dict[str, int], names: _Names, makers: int, is_last: bool) -> None:
         self._numbers = numbers
-        self.names = dict(names)
+        self._names = names
         self.makers = makers
         self._is_last = is_last
-        self._new_names: list[str] = []
-        self._rows: list[int] = []  # seven of each row
+        self._rows = bytearray()
         self._further: list[bytes] = []
 
-    def taken(self, records: Sequence[str], others: Sequence[int]) -> Entries:
-        """All of it, with other rows, of seven numbers each."""
-        rows = _packed(others) + _packed(self._rows)
-        return Entries(self._new_names, records, b"".join(self._further), rows)
+    def taken(self, records: Sequence[str], others: bytearray) -> Entries:
+        """All of it, behind rows of others."""
+        names = list(self._names.added)
+        return Entries(names, records, b"".join(self._further), bytes(others + self._rows))
 
     def add(self, row: _Row) -> bool:
         """Pack a row; False if a maker of it is yet to come."""
@@ -184,7 +215,7 @@ class _Packing:
         self.makers += len(further)
         kind, maker, maker_section, maker_position = first
         last = section | kind << _KIND | maker_section << _MAKER_SECTION | marks << _MARKS
-        self._rows += (record, position, maker, maker_position, more, len(further), last)
+        self._rows += _ROW.pack(record, position, maker, maker_position, more, len(further), last)
         return True
 
     def _numbered(self, source: Source) -> Numbered | None:
@@ -193,7 +224,7 @@ class _Packing:
             return self._of_share(source)
         kind, name, section, position, _ = source
         if kind != Maker.RECORD:
-            return Numbered(kind, self._name(name), 0, 0)
+            return Numbered(kind, self._names.number(name), 0, 0)
         number = self._numbers.get(name)
         if number is not None:
             return Numbered(kind, number, section, position)
@@ -216,21 +247,7 @@ class _Packing:
         """A call that is not in dump.json, when that is certain."""
         if not self._is_last:
             return None
-        return Numbered(Maker.UNRECORDED, self._name(name), 0, 0)
-
-    def _name(self, name: str) -> int:
-        if not name:
-            return NONE
-        number = self.names.get(name)
-        if number is None:
-            number = self.names[name] = len(self.names)
-            self._new_names.append(name)
-        return number
-
-
-def _packed(numbers: Sequence[int]) -> bytes:
-    """Little-endian, of 32 bits each."""
-    return struct.pack(f"<{len(numbers)}I", *numbers)
+        return Numbered(Maker.UNRECORDED, self._names.number(name), 0, 0)
 
 
 _NOTHING = Numbered(Maker.UNKNOWN, NONE, 0, 1)  # no gradient came from there

@@ -89,6 +89,9 @@ class Describer(Protocol):
     def let_go(self, tensor: Any) -> None:
         """Nothing of ours refers to this tensor any more."""
 
+    def keep_beside(self, gradient: Any) -> None:
+        """A described gradient will lie beside its parameter, as another tensor in its memory."""
+
     def forget_step(self) -> None: ...
 
 

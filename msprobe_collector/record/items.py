@@ -5,13 +5,10 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 
-from msprobe_builder.operators.questions import is_uninitialised, slices
-from msprobe_builder.operators.table import is_in_place, operator_of
 from msprobe_builder.sketch.layout import NO_ROW
 from msprobe_collector.config.narrowing import Slice, positions
 from msprobe_collector.config.settings import MD5, SKETCH, XOR
@@ -40,6 +37,7 @@ from msprobe_collector.record.statistics import (
     memory_of,
     plain_part,
 )
+from msprobe_collector.record.unread import means_nothing
 from msprobe_collector.record.watcher import Watcher
 from msprobe_collector.unseen import unseen
 from msprobe_collector.write.records import Leaf
@@ -55,7 +53,6 @@ _TYPE_NAMES = _TypeNames()
 _REMEMBERED = 8192
 _NO_NUMBERS = (None, None, None, None)
 _UNMEASURED = Measured(_NO_NUMBERS, None)
-_MANY = 1 << 22  # numbers of a tensor that are read whatever becomes of them
 
 
 class _Known(NamedTuple):
@@ -108,6 +105,7 @@ class Items(NestedDescriber):
         self.slices: Sequence[Slice] = ()
         self._files = files
         self._known: dict[int, _Known] = {}
+        self._beside: dict[int, tuple[_Known, tuple[int, ...]]] = {}  # gradients, by address
         self._foreign: set[int] = set()  # storages that others may hold, too
         self._waiting: list[tuple[Item, Row]] = []
         self._there = DeviceRows()
@@ -126,12 +124,13 @@ class Items(NestedDescriber):
 
     def forget_step(self) -> None:
         self._known.clear()
+        self._beside.clear()
         self._foreign.clear()
         self._stored.clear()
 
     def tensor(self, tensor: torch.Tensor, path: str | None = None, born: bool = False) -> Item:
         """The record of one tensor; call inside :func:`unseen`."""
-        if type(tensor) is torch.Tensor and _means_nothing(tensor, self.within, born):
+        if type(tensor) is torch.Tensor and means_nothing(tensor, self.within, born):
             return self._make(tensor, None).item if self._measures else _outline(tensor)
         whole = tensor
         if self.slices:
@@ -173,7 +172,8 @@ class Items(NestedDescriber):
         size = memory.nbytes()
         if not is_in_memory(plain, size):
             return self._make(tensor, None).item
-        item, total, digest, fingerprint = self._make(tensor, plain)
+        made = None if born or not self._beside else self._as_beside(tensor, plain)
+        item, total, digest, fingerprint = made or self._make(tensor, plain)
         if not plain.is_cpu:
             return item
         bits = None
@@ -211,6 +211,27 @@ class Items(NestedDescriber):
             is_plain,
         )
         return item
+
+    def keep_beside(self, gradient: torch.Tensor) -> None:
+        """It will lie beside its parameter as another tensor in the same memory."""
+        known = self._known.get(id(gradient))
+        if known is not None and known.is_plain and known.fingerprint is not None:
+            self._beside[known.address] = known, gradient.stride()
+
+    def _as_beside(self, tensor: torch.Tensor, plain: torch.Tensor) -> _Made | None:
+        """What is known of a gradient that an optimizer is given, if it is as it came."""
+        known, stride = self._beside.get(plain.data_ptr(), (None, ()))
+        if known is None or plain is not tensor or stride != plain.stride():
+            return None
+        item = known.item
+        if (
+            item["shape"] != list(plain.shape)
+            or item["dtype"] != _TYPE_NAMES[plain.dtype]
+            or item["requires_grad"] != plain.requires_grad
+            or known.fingerprint != fingerprint_of(plain)
+        ):
+            return None
+        return _Made(item, None, known.digest, known.fingerprint)
 
     def _still_holds(self, known: _Known, tensor: torch.Tensor, plain: torch.Tensor) -> bool:
         _, version, address, size, total, bits, digest, fingerprint, item, _ = known
@@ -326,29 +347,6 @@ class Items(NestedDescriber):
             "tag": value.tag,
             "group_id": group_id(group_ranks(value.group)),
         }
-
-
-def _means_nothing(tensor: torch.Tensor, name: str, born: bool) -> bool:
-    """Whether the numbers are no result: memory as it was, or a buffer that only holds others.
-
-    Frameworks make flat buffers of gigabytes, of which each call takes a part: to read all of it
-    every time takes minutes, and commits memory that nobody would touch. The part has its numbers.
-    """
-    if tensor.numel() <= _MANY:
-        return False
-    stem = name.rpartition(".forward")[0].rpartition(".")[0]
-    return hands_out_memory(stem) if born else tensor.dim() == 1 and _takes_part(stem)
-
-
-@cache
-def hands_out_memory(stem: str) -> bool:
-    """Whether a call puts out memory that nobody has written."""
-    return is_uninitialised(operator_of(stem)) and not is_in_place(stem)
-
-
-@cache
-def _takes_part(stem: str) -> bool:
-    return slices(operator_of(stem))
 
 
 def _cut(tensor: torch.Tensor, slices: Sequence[Slice]) -> torch.Tensor:

@@ -29,7 +29,8 @@ from msprobe_collector.record.identities import (
     storage_of,
     version_of,
 )
-from msprobe_collector.record.layouts import Layout, bytes_of, covers, is_dense, overlap
+from msprobe_collector.record.layouts import Layout
+from msprobe_collector.record.memory import Memory
 from msprobe_collector.record.origins import (
     OUTSIDE,
     UNKNOWN,
@@ -40,96 +41,12 @@ from msprobe_collector.record.origins import (
 
 _Storage: Any = torch.UntypedStorage
 _REMEMBERED = 8192  # storages, before those that are gone are let go of
-_MOST_WRITES = 256  # to parts of one memory
 _NO_LAYOUT: Layout = (0, (), (), 0)
 # Plain numbers, as flags take long to combine.
 _VIEW, _IN_PLACE, _SAME = int(Mark.VIEW), int(Mark.IN_PLACE), int(Mark.SAME)
 _UNINITIALISED, _INCOMPLETE = int(Mark.UNINITIALISED), int(Mark.INCOMPLETE)
 _UNWRITTEN = _UNINITIALISED | int(Mark.FROM_UNINITIALISED)
 _RECORD, _OUTPUT = int(Maker.RECORD), int(Place.OUTPUT)
-
-
-class Memory:
-    """One storage: the tensors in it, and who wrote which part of it, the latest last."""
-
-    __slots__ = ("changes", "others", "tensors", "unwritten", "version", "writes")
-
-    def __init__(self, version: int, origin: Origin | None = None) -> None:
-        """``origin`` wrote all of it."""
-        self.version = version
-        self.changes = 0  # how often it was written to
-        self.others: tuple[int, ...] = ()  # counters of aliases such as those by ``data``
-        self.tensors: dict[Layout, Found] = {}
-        # The places are None where it is all of the memory.
-        self.writes: list[tuple[Layout | None, Origin]] = [] if origin is None else [(None, origin)]
-        self.unwritten = 0  # bytes that nobody has written, of what was given out empty
-
-    def is_at(self, version: int) -> bool:
-        """Whether nobody wrote to it unseen, as a tensor with this counter tells."""
-        if version == self.version or version in self.others:
-            return True
-        if version < self.version:
-            self.others += (version,)  # another counter, as counters do not go back
-            return True
-        return False
-
-    def find(self, layout: Layout) -> Found:
-        """Who made a tensor that lies there."""
-        known = self.tensors.get(layout)
-        if known is None:
-            known = self.tensors[layout] = self._search(layout)
-        return known
-
-    def _search(self, layout: Layout) -> Found:
-        found: list[Origin] = []
-        marks = 0
-        for place, origin in reversed(self.writes):
-            if place is not None and not overlap(place, layout):
-                continue
-            found.append(origin)
-            marks |= origin.marks & _UNWRITTEN
-            if place is None or covers(place, layout):
-                break
-        else:
-            marks |= _INCOMPLETE
-        if not found:
-            return Found(OUTSIDE, _INCOMPLETE)
-        if len(found) > 1 and self.unwritten <= 0 and found[-1].marks & _UNINITIALISED:
-            found.pop()  # others wrote all of it since
-            marks &= ~_UNINITIALISED
-        marks |= found[0].marks & _IN_PLACE
-        return Found(found[0], marks | _VIEW, tuple(dict.fromkeys(found[1:])))
-
-    def write(self, layout: Layout | None, origin: Origin, version: int, size: int) -> None:
-        """Somebody wrote there, all of it where nothing is said.
-
-        What one record put out before stays that: its results may lie in each other.
-        """
-        self.version = version
-        self.changes += 1
-        own = {place: one for place, one in self.tensors.items() if _is_result_of(one, origin)}
-        if layout is None or (is_dense(layout) and bytes_of(layout) >= size):
-            self.writes, self.tensors, self.unwritten = [(layout, origin)], own, 0
-        else:
-            if self.unwritten and not any(
-                place is not None and overlap(place, layout) for place, _ in self.writes[1:]
-            ):
-                self.unwritten -= bytes_of(layout)
-            self.tensors = own | {
-                place: one for place, one in self.tensors.items() if not overlap(place, layout)
-            }
-            self.writes = [one for one in self.writes if one[0] != layout]
-            if len(self.writes) >= _MOST_WRITES:
-                self.writes = self.writes[-_MOST_WRITES // 2 :]
-            self.writes.append((layout, origin))
-        if layout is not None:
-            self.tensors[layout] = Found(origin, origin.marks & (_UNWRITTEN | _IN_PLACE))
-
-
-def _is_result_of(found: Found, origin: Origin) -> bool:
-    """Whether the record of ``origin`` has put out a tensor."""
-    first = found.first
-    return isinstance(first, Origin) and first[:3] == origin[:3] == (_RECORD, origin.name, _OUTPUT)
 
 
 class Looked(NamedTuple):
@@ -202,7 +119,8 @@ class Memories:
         if memory is None:
             origin = _first_seen(tensor)
             memory = self._learn(storage, version, origin)
-            found = memory.tensors[layout] = _made(Found, (origin, 0, ()))
+            found = memory.found = _made(Found, (origin, 0, ()))
+            memory.first = layout
         else:
             if not memory.is_at(version):
                 memory.write(None, _unseen_write(tensor), version, 0)
@@ -251,6 +169,9 @@ class Memories:
 
     def put_out_by_module(self, tensor: torch.Tensor, name: str, position: int) -> Found | None:
         """A module put out a tensor: mostly that of a call inside, which made it."""
+        seen = self._seen.get(id(tensor))
+        if seen is not None and seen[3]() is tensor and seen[4] == tensor._version:
+            return self.look(tensor)[0]
         plain = plain_of(tensor)
         storage = None if plain is None else storage_of(plain)
         if plain is None or storage is None:
@@ -269,9 +190,9 @@ class Memories:
         memory = self._known.get(storage._cdata)
         if memory is None:
             memory = self._learn(storage, version)
-        elif memory.is_at(version) and layout in memory.tensors:
-            known = memory.tensors[layout].first
-            if not isinstance(known, Origin) or known.kind not in (Maker.OUTSIDE, Maker.GRADIENT):
+        elif memory.is_at(version) and (known := memory.known(layout)) is not None:
+            first = known.first
+            if not isinstance(first, Origin) or first.kind not in (Maker.OUTSIDE, Maker.GRADIENT):
                 return
         memory.write(layout, Origin(kind, name), version, storage.nbytes())
 
@@ -311,12 +232,13 @@ class Memories:
             memory = self._learn(storage, version, origin)
             if marks & _UNINITIALISED:
                 memory.unwritten = storage.nbytes()
-            found = memory.tensors[layout] = _made(Found, (origin, marks, ()))
+            found = memory.found = _made(Found, (origin, marks, ()))
+            memory.first = layout
             if plain is tensor:
                 self._keep(tensor, found, key, version, memory, layout, None)
             return found if marks else None
         if key in written or not memory.is_at(version):
-            known = memory.tensors.get(layout)
+            known = memory.known(layout)
             if known is not None and known.first == (_RECORD, name, _OUTPUT, position, marks):
                 return known  # the same tensor once more
             origin = Origin(_RECORD, name, _OUTPUT, position, marks | _IN_PLACE)
@@ -325,12 +247,13 @@ class Memories:
         if any(tensor is one for one in given):
             found = self.given(tensor)
             return found._replace(marks=found.marks | _SAME)
-        under = memory.tensors.get(layout)
+        under = memory.known(layout)
         kept = (under or memory.find(layout)).marks & _UNWRITTEN
         origin = Origin(_RECORD, name, _OUTPUT, position, kept)
         found = Found(origin, kept)
         if under is None:
-            under = memory.tensors[layout] = found
+            under = found
+            memory.know(layout, found)
         # What lies at the same places is told apart by the tensor itself.
         if plain is tensor:
             self._keep(tensor, found, key, version, memory, layout, under)

@@ -40,6 +40,9 @@ class NestedDescriber:
     def settle(self) -> None:
         raise NotImplementedError
 
+    def keep_beside(self, gradient: Any) -> None:
+        """See :class:`Describer`; where nothing is gained by it, nothing is done."""
+
     def describe(
         self,
         value: Any,

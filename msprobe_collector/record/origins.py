@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, final
 
 from msprobe_builder.dump.flow_layout import Maker, Mark, Place
 
@@ -31,6 +31,7 @@ class Sender:
         self.ordinals: dict[int, int] | None = None
 
 
+@final
 class Share(NamedTuple):
     """What a backward call sends to one of the inputs of its call."""
 

@@ -66,15 +66,17 @@ class Session:
     def pause(self) -> None:
         """Write everything that is known; gradients may still come."""
         ledger = self.ledger
-        self._garbage.end()
-        self.backwards.settle()
-        ledger.active = False
-        if not self.backwards.are_awaited():
-            self.parameters.release()
-        ledger.flush(is_over=True)
-        self.items.forget_step()
-        if self.flow is not None:
-            self.flow.end_window()
+        try:
+            self.backwards.settle()
+            ledger.active = False
+            if not self.backwards.are_awaited():
+                self.parameters.release()
+            ledger.flush(is_over=True)
+            self.items.forget_step()
+            if self.flow is not None:
+                self.flow.end_window()
+        finally:
+            self._garbage.end()  # now that less is there to be looked through
         if not self.config.async_dump:
             ledger.tensor_files.drain()
 

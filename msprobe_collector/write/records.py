@@ -7,6 +7,8 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
+from msprobe_collector.one_pass import loaded
+
 encode_text = json.encoder.encode_basestring_ascii
 _make_encoder: Any = getattr(json.encoder, "c_make_encoder", None)
 
@@ -33,8 +35,17 @@ class Leaf(dict[str, Any]):
     def __getattr__(self, name: str) -> str:
         if name != "text":
             raise AttributeError(name)
-        text = self.text = _encode_measured(self) if tuple(self) == _MEASURED else encode(self)
+        text: str
+        if loaded.compiled is not None:
+            text = loaded.compiled.leaf_text(self)
+        else:
+            text = _encode_measured(self) if tuple(self) == _MEASURED else encode(self)
+        self.text = text
         return text
+
+
+if loaded.compiled is not None:
+    loaded.compiled.know(Leaf, encode, encode_text)
 
 
 _MEASURED = ("type", "dtype", "shape", "Max", "Min", "Mean", "Norm", "requires_grad")
@@ -83,6 +94,9 @@ def shown_text(value: Any, leaves: list[Leaf]) -> str:
 
 def record_text(value: Any) -> str:
     """As ``encode``, with the texts of the leaves that have been asked for before."""
+    if loaded.compiled is not None:
+        made: str = loaded.compiled.record_text(value)
+        return made
     kind = type(value)
     if kind is Leaf:
         text: str = value.text

@@ -25,6 +25,7 @@ from msprobe_builder.sketch.layout import (
     packed_block,
     packed_head,
 )
+from msprobe_collector.one_pass import loaded
 from msprobe_collector.write.records import Leaf, encode_text, record_text, shown_text
 
 # The keys of a record in the order in which the tensors of a section count.
@@ -113,6 +114,10 @@ def text_and_shown(name: str, record: Any) -> tuple[str, Shown]:
         return record_text(record), []
     is_gradient = name.endswith(".parameters_grad")
     found: Shown = []
+    if loaded.compiled is not None:
+        section_of_all = _PARAMETERS_GRAD if is_gradient else None
+        made = loaded.compiled.text_and_shown(record, SECTIONS, section_of_all, found)
+        return made, found
     positions: dict[int, int] = {}
     texts: list[str] = []
     for key, value in record.items():

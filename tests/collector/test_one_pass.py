@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from msprobe_builder.sketch.definition import NUMBERS, sketch_of
 from msprobe_builder.sketch.layout import NAME, ROW, rows_of
-from msprobe_collector.one_pass import passes
+from msprobe_collector.one_pass import loaded, passes
 from msprobe_collector.one_pass.passes import fingerprint_of, pass_over
 from msprobe_collector.record.sketches import Sketches
 from msprobe_collector.record.statistics import measure
@@ -174,11 +174,11 @@ def test_every_processor_finds_the_same(dtype: torch.dtype) -> None:
             for view in ("as it is", "turned"):
                 tensor, seen = VIEWS[view](made(shape, dtype)), set()
                 for level in range(3):
-                    passes._compiled.limit(level)
+                    loaded.compiled.limit(level)
                     seen.add(pass_over(tensor, True))
                 assert len(seen) == 1, (shape, view)
     finally:
-        passes._compiled.limit(2)
+        loaded.compiled.limit(2)
 
 
 @pytest.mark.parametrize("shape", [(3,), (40,), (512,), (64, 128), (7, 5, 300), (1 << 15,)])
@@ -250,7 +250,7 @@ def test_what_it_does_not_know_it_leaves_to_torch() -> None:
 def test_what_does_not_fit_together_is_refused() -> None:
     tensor = torch.ones(6)
     plan = passes.plan_of(torch.Size((6,)))
-    measured = passes._compiled.measure
+    measured = loaded.compiled.measure
     for given_ in (
         (tensor.data_ptr(), 1, 5, None, None, plan),  # of six numbers
         (tensor.data_ptr(), 10, 6, None, None, None),  # no such type
@@ -281,7 +281,7 @@ def test_a_plan_outlives_what_is_kept_of_its_shape() -> None:
     gc.collect()
     given_ = (tensor.data_ptr(), 1, tensor.numel(), None, None, plan)
     others = [torch.rand(100_000) for _ in range(20)]  # which would take its memory
-    assert passes._compiled.measure(*given_) == wanted
+    assert loaded.compiled.measure(*given_) == wanted
     assert len(others) == 20
 
 

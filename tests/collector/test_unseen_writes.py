@@ -219,3 +219,38 @@ def test_the_same_numbers_are_measured_once(tmp_path: Path) -> None:
         x.numpy()[0] += 1
         assert items.tensor(x, born=born) is not first
     assert not list(tmp_path.iterdir())
+
+
+def untouched(_: torch.Tensor) -> None:
+    """It is what the pass brought."""
+
+
+def with_new_strides(x: torch.Tensor) -> None:
+    x.data = x.data.t().contiguous().t()
+
+
+@pytest.mark.parametrize("write", [untouched, by_data, by_numpy, with_new_strides])
+@pytest.mark.parametrize("summary_mode", ["statistics", "sketch", "md5"])
+def test_a_gradient_beside_its_parameter_is_measured_again_if_it_changed(
+    write: Callable[[torch.Tensor], None], summary_mode: str, tmp_path: Path
+) -> None:
+    net = nn.Linear(40, 30, bias=False)
+    update = torch.optim.SGD(net.parameters(), lr=1.0)
+    seen = []
+
+    def step() -> None:
+        net(torch.randn(8, 40)).square().sum().backward()
+        gradient = net.weight.grad
+        assert gradient is not None
+        write(gradient)
+        seen.append(float(gradient.max()))
+        update.step()
+
+    mode = {"summary_mode": summary_mode}
+    dump = record(tmp_path, step, net, level="mix", statistics=mode)
+    given = next(one for name, one in dump.data.items() if name.startswith("Tensor.add_."))
+    told = given["input_args"][1]
+    assert told["Max"] == pytest.approx(seen[0])
+    brought = dump.data["Module.Linear.parameters_grad"]["weight"][0]
+    if write is not with_new_strides:  # in which torch adds up in another order
+        assert (told == brought) is (write is untouched)

@@ -114,6 +114,11 @@ def _write(directory: Path, calls: Mapping[str, Call], *, has_sketches: bool) ->
         def shown(value: Any, section: int, record: int = record, at: Any = positions) -> Any:
             if isinstance(value, list):
                 return [shown(one, section) for one in value]
+            if isinstance(value, dict) and any(isinstance(one, Typed) for one in value.values()):
+                return {
+                    key: shown(one, section) if isinstance(one, Typed) else one
+                    for key, one in value.items()
+                }
             if not isinstance(value, Typed):
                 return value if isinstance(value, dict) else number(value)
             places.append((record, section, at[section], len(arrays)))
@@ -129,7 +134,9 @@ def _write(directory: Path, calls: Mapping[str, Call], *, has_sketches: bool) ->
         }
     write_dump(directory, data)
     if has_sketches:
-        sketches = [sketch_of(one) for one in arrays]
+        of = {n: row for row, n in enumerate(n for n, one in enumerate(arrays) if one.size)}
+        places = [(*one[:3], of[one[3]]) for one in places if one[3] in of]
+        sketches = [sketch_of(one) for one in arrays if one.size]
         left_out = [[one[at] for one in sketches] for at in (1, 2)]
         rows = rows_of(np.array([one.numbers for one in sketches]), *left_out)
         content = packed_head() + packed_block(ROWS, 0, rows.tobytes())
@@ -139,10 +146,15 @@ def _write(directory: Path, calls: Mapping[str, Call], *, has_sketches: bool) ->
 
 def _described(value: Typed) -> Record:
     numbers = value.numbers.astype(np.float64)
-    return {
+    head = {
         "type": "torch.Tensor",
         "dtype": f"torch.{value.dtype}",
         "shape": list(numbers.shape),
+    }
+    if not numbers.size:
+        return {**head, "Max": None, "Min": None, "Mean": None, "Norm": None}
+    return {
+        **head,
         "Max": float(numbers.max()),
         "Min": float(numbers.min()),
         "Mean": float(numbers.mean()),
