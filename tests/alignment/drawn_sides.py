@@ -98,7 +98,8 @@ def altered(random: Random, plain: Plain, share: float = 0.2) -> Plain:
     nodes, place_of = [plain[0]], {0: 0}
     for node in order:
         one = plain[node]
-        if plain.held[node] == [node] and random.random() < share:
+        is_last_of_none = node == order[-1] and len(nodes) == 1
+        if plain.held[node] == [node] and random.random() < share and not is_last_of_none:
             continue
         place_of[node] = len(nodes)
         one = replace(one, parent=place_of[one.parent])

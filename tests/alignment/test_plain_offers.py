@@ -108,10 +108,15 @@ def test_modules_around_pairs_are_offered_by_the_share_of_pairs_that_both_hold(
         held = len(matched & {*left.dump.inside(one)})
         held_there = len(matched_there & {*right.dump.inside(two)})
         share = both / (held + held_there - both)
-        # They end with the same pair if the last one of the first is in the other.
+        # They end with the same pair if each holds the partner of the other's last one.
         last = [name for name in left.nodes if name in matched & {*left.dump.inside(one)}][-1:]
+        last_there = [
+            name for name in right.nodes if name in matched_there & {*right.dump.inside(two)}
+        ][-1:]
         ends = {other for name, other in chosen if name in last} & {*right.dump.inside(two)}
-        weight = 2 * (share + 0.25 * bool(ends))
+        begins = {name for name, other in chosen if other in last_there}
+        begins &= {*left.dump.inside(one)}
+        weight = 2 * (share + 0.12 * (bool(ends) + bool(begins)))
         found_weight = found.pop((left.nodes[one], right.nodes[two]))
         assert abs(found_weight - THRESHOLD - weight) < 1e-9
     assert not found

@@ -170,6 +170,8 @@ def _by_content(pairs: Pairs) -> None:
         np.r_[0, np.cumsum((partner >= 0) & side.forward)] for side, partner in sides
     )
     ends, other_ends = (side.outline.tree.subtree_end for side, _ in sides)
+    if not votes:
+        return
     last = _last_pair(pairs.npu, pairs.partner), _last_pair(pairs.bench, pairs.back)
     shares = []
     for (i, j), times in votes.items():
