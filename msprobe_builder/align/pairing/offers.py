@@ -166,6 +166,8 @@ def _by_content(pairs: Pairs) -> None:
             for (side, partner), node in zip(sides, (i, int(pairs.partner[i])), strict=True)
         )
         votes.update(product(around, other_around))
+    if not votes:
+        return
     held, other_held = (
         np.r_[0, np.cumsum((partner >= 0) & side.forward)] for side, partner in sides
     )

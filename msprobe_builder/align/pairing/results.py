@@ -199,7 +199,8 @@ def _more_is_done(makes: Bool, found: Int, reference: Results, other: Traits) ->
 def pair_by_ends(pairs: Pairs, npu: Traits, bench: Traits, operators: dict[str, int]) -> None:
     """Match modules without a partner whose first and last calls are those of one free module."""
     forms = _hand_on(operators)
-    nodes, others = np.flatnonzero(pairs.partner < 0), np.flatnonzero(pairs.back < 0)
+    nodes = np.flatnonzero((pairs.partner < 0) & npu.forward)
+    others = np.flatnonzero((pairs.back < 0) & bench.forward)
     free: dict[tuple[int, int], list[int]] = {}
     for other, ends in zip(others.tolist(), _ends(bench, others, forms), strict=True):
         free.setdefault(ends, []).append(other)
