@@ -17,6 +17,7 @@ from tests.alignment.small_networks import (
     OURS,
     THEIRS,
     WIDTH,
+    Network,
     aligned,
     network,
     same_tags,
@@ -316,3 +317,11 @@ def test_what_another_rank_tells_is_a_pair_where_nothing_else_is() -> None:
     assert (found.evidence[node], found.certainty[node]) == (Evidence.ELSEWHERE, 0.8)
     rest = np.arange(len(npu.tree)) != node
     assert (found.partner[rest] == alone.partner[rest]).all()
+
+
+def test_programs_that_have_nothing_in_common_have_no_pairs() -> None:
+    left, right = Network(), Network(seed=1)
+    for side, name, shape in ((left, "Torch.exp", (3, 5)), (right, "Torch.sort", (7,))):
+        one = side.tensor(name, *shape)
+        side.add(name, f"{name}.0.forward", None, [one], [one])
+    assert aligned(left, right).partners() == {}
