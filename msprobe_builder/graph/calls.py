@@ -48,7 +48,7 @@ class Calls:
         """Modules."""
         return np.asarray(self.kind == Kind.MODULE)
 
-    @property
+    @cached_property
     def is_forward_call(self) -> Bool:
         """Calls on the way forward that are no modules."""
         return np.asarray(self.is_api & (self.direction == Direction.FORWARD))

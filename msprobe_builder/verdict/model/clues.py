@@ -33,7 +33,7 @@ from msprobe_builder.verdict.model.clue import (
 )
 from msprobe_builder.verdict.model.converging import Leaks, Ways
 from msprobe_builder.verdict.model.edges import of_edges
-from msprobe_builder.verdict.model.exchanged import is_of_unpaired
+from msprobe_builder.verdict.model.exchanged import Exchanges
 from msprobe_builder.verdict.model.lacking import (
     cut_off,
     of_lacking,
@@ -110,7 +110,7 @@ def felt(
     dead = results_agree(evidence, 1) and nobody_keeps(evidence)
     no_gradient_is_off = gradients_agree(evidence)
     habits = _habits(evidence, found)
-    ways, leaks = Ways(evidence), Leaks(evidence)
+    ways, leaks, exchanges = Ways(evidence), Leaks(evidence), Exchanges(runs)
     looked_at = Counter[Cause]()
     for one in sorted(found, key=placed(runs)):
         looked_at[one.cause] += 1
@@ -120,7 +120,7 @@ def felt(
         explained = (
             ("unkept", dead and one.cause is Cause.OUTPUT),
             ("habit", one in habits),
-            ("mispaired", is_of_unpaired(runs, one)),
+            ("mispaired", exchanges.is_of_unpaired(one)),
             ("formula", is_same and ways.agree(one.row)),
         )
         if any(holds and weighing.explains(kind, one) for kind, holds in explained):
@@ -275,7 +275,8 @@ def _puts_out_the_same(evidence: Evidence, row: int) -> bool:
 def _makes_others(runs: Runs, module: int) -> bool:
     """Whether a module calls what the reference does not call in it."""
     inside = slice(module, int(runs.npu.tree.subtree_end[module]) + 1)
-    return bool((runs.npu.calls.is_forward_call & (runs.partner < 0))[inside].any())
+    is_alone = runs.partner[inside] < 0
+    return bool((runs.npu.calls.is_forward_call[inside] & is_alone).any())
 
 
 def _habits(evidence: Evidence, found: list[Clue]) -> set[Clue]:

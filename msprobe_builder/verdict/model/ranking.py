@@ -20,7 +20,7 @@ from msprobe_builder.verdict.model.agreement import (
 from msprobe_builder.verdict.model.blamed import first_alone, laid_out_otherwise, looked_behind
 from msprobe_builder.verdict.model.clue import DOUBT, NUMBERS, ONE_SIDED, ROOTS, Clue, Evidence
 from msprobe_builder.verdict.model.edges import made_outside, maker_guessed, written_by
-from msprobe_builder.verdict.model.exchanged import exchanged
+from msprobe_builder.verdict.model.exchanged import Exchanges
 from msprobe_builder.verdict.model.lacking import (
     calls_alone,
     left_out_inside,
@@ -52,7 +52,7 @@ def ranked(evidence: Evidence, found: list[Clue], weighing: Weighing) -> list[Cl
     several = once([looked[one] for one in order])
     # A loss is one number, and agrees by chance.
     if results_agree(evidence, _LAST) and most_gradients_agree(evidence):
-        paired = exchanged(runs, several, backward=no_gradient_tells(evidence))
+        paired = Exchanges(runs).of_paired(several, backward=no_gradient_tells(evidence))
         several = [
             one for one in several if not (one in paired and weighing.explains("exchanged", one))
         ]

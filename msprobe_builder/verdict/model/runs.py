@@ -81,7 +81,11 @@ class Runs:
 
     def rows(self, *sections: Section) -> Bool:
         """Tensors of some sections."""
-        return np.asarray(self.npu.table.is_tensor & np.isin(self.npu.table.section, sections))
+        column = self.npu.table.section
+        found = np.asarray(column == sections[0])
+        for one in sections[1:]:
+            found |= column == one
+        return found & self.npu.table.is_tensor
 
 
 def runs_of(result: PairResult) -> Runs:

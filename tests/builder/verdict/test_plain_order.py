@@ -19,7 +19,7 @@ from msprobe_builder.verdict.model.arrangement import arranged_by, blindly_befor
 from msprobe_builder.verdict.model.blamed import first_alone
 from msprobe_builder.verdict.model.clue import Clue, Evidence, idle_calls
 from msprobe_builder.verdict.model.coverage import coverage
-from msprobe_builder.verdict.model.exchanged import exchanged, is_of_unpaired
+from msprobe_builder.verdict.model.exchanged import Exchanges
 from msprobe_builder.verdict.model.outputs import of_draws
 from msprobe_builder.verdict.model.ranking import _credible_first, once, placed
 from tests.builder.verdict.drawn_evidence import evidence_drawn
@@ -284,14 +284,14 @@ def test_calls_that_came_in_another_order(evidence: Evidence) -> None:
     for row in rows.tolist():
         node = int(runs.npu.table.node[row])
         argument = Clue(9.0, 0, node, Cause.ARGUMENT, row)
-        assert is_of_unpaired(runs, argument) is is_exchanged(evidence, row, alone=True)
+        assert Exchanges(runs).is_of_unpaired(argument) is is_exchanged(evidence, row, alone=True)
         for cause in (Cause.EXTERNAL, Cause.OUTPUT):
             clue = Clue(9.0, 0, node, cause, row)
             for backward in (False, True):
                 goes = cause is Cause.EXTERNAL and bool(runs.npu.calls.is_api[node])
                 goes = goes and (backward or not runs.backward[node])
                 goes = goes and is_exchanged(evidence, row, alone=False)
-                found = exchanged(runs, [clue], backward=backward)
+                found = Exchanges(runs).of_paired([clue], backward=backward)
                 assert found == ({clue} if goes else set())
 
 
