@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operations
 from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.model.amounts import A_FLIP
 from msprobe_builder.verdict.model.arrangement import blindly_before
 from msprobe_builder.verdict.model.clue import CHOSE, MANY, Clue, Evidence
 from msprobe_builder.verdict.model.noise import spread_of
 from msprobe_builder.verdict.model.observations import Observations, surprise
-from msprobe_builder.verdict.model.propagation import A_FLIP
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
