@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import operations
 from msprobe_builder.graph.part import inputs_of
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.findings import Cause
@@ -177,7 +176,7 @@ def _is_other_formula(clue: Clue) -> bool:
 
 def _as_the_others(runs: Runs, found: list[Clue]) -> list[Clue]:
     """The same: what does not meet again in one module does so by chance in another."""
-    kinds = [operations(one.calls) for one in (runs.npu, runs.bench)]
+    kinds = [one.calls.operations for one in (runs.npu, runs.bench)]
     keys = [(one.side, one.cause, int(kinds[one.side][one.node])) for one in found]
     parts = {
         key
@@ -243,9 +242,7 @@ def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:
             return clue.row >= 0 and table.section[clue.row] == Section.INPUT
         if not runs.open[table.node[given]].all():
             return False
-        given = np.flatnonzero(
-            np.isin(runs.maker, given) & (table.section == Section.INPUT)
-        ).tolist()
+        given = [user for row in given for user in runs.users(row)]
         if not given:
             return False
     return False
@@ -284,7 +281,7 @@ def _habits(evidence: Evidence, found: list[Clue]) -> set[Clue]:
 
     What a recorder noted of tensors that are changed in place may be from before, or from after.
     """
-    kind, used = operations(evidence.runs.npu.calls), _off_as_used(evidence)
+    kind, used = evidence.runs.npu.calls.operations, _off_as_used(evidence)
     alike = [
         one
         for one in found

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import operations
 from msprobe_builder.graph.floating import discrete_types, epsilons
 from msprobe_builder.graph.part import Part
 from msprobe_builder.operators.operator import Kind, Operator
@@ -45,7 +44,7 @@ def of_lacking(runs: Runs) -> Iterable[Clue]:
     nodes = np.flatnonzero(asked)
     lacking = nodes[_otherwise(runs)[nodes]]
     # What most calls of an operator have is a habit, of casts or of a recorder.
-    kind = operations(calls)
+    kind = calls.operations
     times = np.bincount(kind[lacking], minlength=int(kind.max(initial=0)) + 1)
     of_all = np.bincount(kind[nodes], minlength=len(times))
     needing, reference = _needing(runs.npu), _needing(runs.bench)

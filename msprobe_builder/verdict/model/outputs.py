@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import operations
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.amounts import A_FLIP
 from msprobe_builder.verdict.model.arrangement import blindly_before
@@ -132,7 +131,7 @@ def _with_repetitions(runs: Runs, rows: Int, score: Float) -> Float:
     inside = np.flatnonzero(calls.is_api[node] & (parent[node] > 0))
     around = parent[node[inside]]
     # Which of the calls of one operator in its module it is, and which of the tensors of it.
-    key = np.stack([around, operations(calls)[node[inside]]])
+    key = np.stack([around, calls.operations[node[inside]]])
     order = np.lexsort((inside, key[1], key[0]))
     changes = np.flatnonzero(np.append(True, (np.diff(key[:, order]) != 0).any(axis=0)))
     turn = np.arange(len(order)) - np.repeat(changes, np.diff(np.append(changes, len(order))))
@@ -169,7 +168,7 @@ def shown_behind(evidence: Evidence, found: list[Clue]) -> list[Clue]:
         off[place, table.node[evidence.off & runs.rows(section)]] = True
     gives_back = off[1] & ~off[0] & runs.backward
     shown |= set(runs.npu.calls.twin[gives_back].tolist())
-    kind, given = operations(runs.npu.calls), evidence.arguments
+    kind, given = runs.npu.calls.operations, evidence.arguments
     alike = {
         (int(kind[one.node]), *((each.npu, each.bench) for each in given[one.node]))
         for one in found

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import operations
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.agreement import (
     most_gradients_agree,
@@ -41,7 +40,7 @@ def ranked(evidence: Evidence, found: list[Clue], weighing: Weighing) -> list[Cl
     runs = evidence.runs
     place = placed(runs)
     first = once(sorted(found, key=place))
-    kinds = operations(runs.npu.calls), operations(runs.bench.calls)
+    kinds = runs.npu.calls.operations, runs.bench.calls.operations
     looked = [_explained(evidence, one, kinds) for one in shown_behind(evidence, first)]
     # A call of one side alone is told where its effect shows: what stands between comes before it.
     stands = [

@@ -10,7 +10,6 @@ import pytest
 from msprobe_builder.base.codes import CallRole
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import operations
 from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.operators.table import operator_of
@@ -113,7 +112,7 @@ def test_the_first_of_calls_that_one_side_alone_makes_is_told(evidence: Evidence
         (runs.bench, runs.bench_partner, runs.bench_origin, runs.bench_row),
     )
     for side, (part, partner, origin, other) in enumerate(sides):
-        kind = operations(part.calls)
+        kind = part.calls.operations
         for node in range(1, len(part.tree)):
             found = first_alone(runs, Clue(9.0, side, node, Cause.EXTRA, -1), kind).node
             assert found == plainly_first(part, partner, origin, other, node)
