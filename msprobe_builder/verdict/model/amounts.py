@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.verdict.model.conduct import MOVES, PRODUCTS, REACH, SUMS, Conduct
-from msprobe_builder.verdict.model.elements import STEEPEST
+from msprobe_builder.verdict.model.elements import STEEPEST, of_smallest
 from msprobe_builder.verdict.model.judged_rows import JudgedRows
 from msprobe_builder.verdict.model.observations import WORST, Observations
 from msprobe_builder.verdict.model.products import CLIP
@@ -71,7 +71,7 @@ class Amounts:
         steep = _of_calls(does.steep > 1, at, rows.steep[inputs])
         steepest, least = (
             largest(one, steep.node, self._size)[node[self._stretched]]
-            for one in (steep.weight, rows.least[steep.place])
+            for one in (steep.weight, of_smallest(runs, inputs[steep.place]))
         )
         self._steepest, self._least = np.fmax(steepest, 1.0), least
 

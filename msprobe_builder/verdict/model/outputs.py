@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ _SLIGHT = 1e-3  # what the norm of something may be off by that may point anywhe
 _DOUBTFUL = 25.0  # of a call of which nobody can compare what it is given
 _ALIKE = 1e-5  # of their size, what elements differ by that are one number
 _SEVERAL, _MOST_STEP = 16, 0.5  # elements, and the share of them that steps as far as the worst
+_AT_ONCE = 1 << 12  # rows, whose numbers are objects meanwhile
 _PARTLY_KNOWN = 0.4  # of a score, where not all that went in is known
 
 
@@ -69,8 +71,9 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
     usual = np.where(discrete, 0.0, told)
     chosen = np.flatnonzero((score > 1) | odd | named)
     columns = (rows, node, score, seen.size[rows], told, usual, odd, named)
-    for row, at, strength, error, was_told, expects, is_odd, is_named in zip(
-        *(one[chosen].tolist() for one in columns), strict=True
+    listed = (chosen[first : first + _AT_ONCE] for first in range(0, len(chosen), _AT_ONCE))
+    for row, at, strength, error, was_told, expects, is_odd, is_named in chain.from_iterable(
+        zip(*(one[part].tolist() for one in columns), strict=True) for part in listed
     ):
         if is_odd:
             yield Clue(_CAST, 0, at, Cause.OUTPUT, row, error, was_told)

@@ -50,7 +50,7 @@ def propagate(
 
     ``chosen`` are rows that follow from another choice.
     """
-    rows = JudgedRows.of(runs, seen)
+    rows = JudgedRows.of(runs, seen, does)
     out = rows.outputs
     latent = np.where(runs.discrete & (seen.differs), 1.0, np.minimum(seen.size, WORST))
     unknown = np.isnan(seen.size)
