@@ -12,7 +12,7 @@ import numpy as np
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.memory import give_back_pieces
-from msprobe_builder.database.connection import store
+from msprobe_builder.database.connection import store, store_and_go_on
 from msprobe_builder.database.write.pair import create, write_meta, write_pair
 from msprobe_builder.database.write.verdict import write_judgement
 from msprobe_builder.dump.task import Task
@@ -49,6 +49,7 @@ def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> Non
             write_pair(connection, result)
             write_meta(connection, {"task": result.task.value})
             if job.options.verdict:
+                store_and_go_on(connection)
                 result = _without_what_is_stored(result)
                 if len(result.npu.tree) >= LARGE:
                     give_back_pieces()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +24,11 @@ OF_MODULES = 4.0  # a module whose class tells no operator makes many calls
 _STEEPEST_OF_SUMS = 3.0  # what is no power of anything
 
 
+def _narrow(places: Int) -> NDArray[Any]:
+    """With 32 bits, as these are kept while errors are carried."""
+    return places.astype(np.int32)
+
+
 class Gradients:
     """Looks at errors again and again; what is the same each time is worked out once.
 
@@ -36,14 +43,14 @@ class Gradients:
         node = table.node[out]
         backward = runs.backward[node]
         back = np.flatnonzero(backward & (twin[node] >= 0))
-        self._back, self._ahead = back, twin[node[back]]
+        self._back, self._ahead = _narrow(back), _narrow(twin[node[back]])
         self._elements, self._kinks = seen.elements[out[back]], does.kinks[node[back]]
         self._weight = _KEPT * np.where(does.composite[node[back]], OF_MODULES, 1.0)
         is_ahead = np.zeros(self._size, dtype=bool)
         is_ahead[self._ahead] = True
         is_ahead &= ~runs.backward
-        self._kept = np.flatnonzero(table.is_tensor & is_ahead[table.node])
-        self._kept_at = table.node[self._kept]
+        self._kept = _narrow(np.flatnonzero(table.is_tensor & is_ahead[table.node]))
+        self._kept_at = _narrow(table.node[self._kept])
         kind = does.kind[node]
         products, scales = back[kind[back] == PRODUCTS], back[does.scales[node[back]]]
         self._products = products, rows.cancelled[products]
@@ -52,8 +59,8 @@ class Gradients:
         # A gradient that is reduced cancels: its error stands in proportion to what went in.
         given = rows.inputs[~runs.discrete[rows.inputs]]
         at = table.node[given]
-        self._given = given[runs.backward[at]]
-        self._given_at = table.node[self._given]
+        self._given = _narrow(given[runs.backward[at]])
+        self._given_at = _narrow(table.node[self._given])
         length, most = (
             largest(column[given], at, self._size) for column in (seen.norm, seen.elements)
         )

@@ -288,18 +288,28 @@ def _does_nothing(operator: Operator) -> bool:
 def _otherwise(runs: Runs) -> Bool:
     """Nodes of which an input or output is a tensor on one side alone."""
     table, bench = runs.npu.table, runs.bench.table
+    # One of the two is no tensor, so that most calls are not asked.
+    asked, there = (
+        np.bincount(one.node[~one.is_tensor], minlength=len(part.tree)) > 0
+        for part, one in ((runs.npu, table), (runs.bench, bench))
+    )
+    paired = np.flatnonzero(runs.partner >= 0)
+    asked[paired] |= there[runs.partner[paired]]
+    asked[runs.partner < 0] = False
+    there[:] = False
+    there[runs.partner[asked]] = True
     # A gradient of zeros is as good as none.
     rows, others = (
         np.flatnonzero(
-            np.isin(one.section, (Section.INPUT, Section.OUTPUT))
-            & ~(one.is_tensor & (one.statistics[_NORM] == 0) & (back == Direction.BACKWARD))
+            which[one.node]
+            & ((one.section == Section.INPUT) | (one.section == Section.OUTPUT))
+            & ~(one.is_tensor & (one.statistics[_NORM] == 0) & back[one.node])
         )
-        for one, back in (
-            (table, runs.npu.calls.direction[table.node]),
-            (bench, runs.bench.calls.direction[bench.node]),
+        for one, which, back in (
+            (table, asked, runs.backward),
+            (bench, there, runs.bench.calls.direction == Direction.BACKWARD),
         )
     )
-    rows = rows[runs.partner[table.node[rows]] >= 0]
     width = 2 * (1 + max(int(one.position.max(initial=0)) for one in (table, bench)))
     debug, reference = (
         node * width + 2 * one.position[chosen] + (one.section[chosen] == Section.OUTPUT)
