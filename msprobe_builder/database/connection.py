@@ -74,6 +74,13 @@ def store(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
+def store_and_go_on(connection: sqlite3.Connection) -> None:
+    """The same in a file that nobody else knows yet, and begin another, with nothing in memory."""
+    store(connection)
+    connection.execute("PRAGMA shrink_memory")
+    connection.execute("BEGIN")
+
+
 def roll_back(connection: sqlite3.Connection) -> None:
     """Take back what was not stored, if anything."""
     if connection.in_transaction:

@@ -48,7 +48,7 @@ class Calls:
         """Modules."""
         return np.asarray(self.kind == Kind.MODULE)
 
-    @property
+    @cached_property
     def is_forward_call(self) -> Bool:
         """Calls on the way forward that are no modules."""
         return np.asarray(self.is_api & (self.direction == Direction.FORWARD))
@@ -64,10 +64,28 @@ class Calls:
         """The operator of each stem, of modules as well."""
         return [operator_of(stem) for stem in self.stems]
 
+    @cached_property
+    def _kinds(self) -> tuple[list[Operator], NDArray[np.int32]]:
+        """The operators there are, and by node which of them: many stems have one."""
+        places: dict[int, int] = {}
+        several: list[Operator] = []
+        for one in self.operators:
+            if places.setdefault(id(one), len(several)) == len(several):
+                several.append(one)
+        which = np.array([places[id(one)] for one in self.operators], dtype=np.int32)
+        return several, which[self.stem]
+
+    @cached_property
+    def operations(self) -> Int:
+        """A number for the operator, or class of modules, and the direction of each node."""
+        numbers: dict[str, int] = {}
+        operator = self.of_stems(lambda stem: numbers.setdefault(_spelt(stem), len(numbers)))
+        return np.asarray(operator * len(Direction) + self.direction)
+
     def do(self, question: questions.Question) -> Bool:
         """Calls and modules of whose operator the answer is yes."""
-        known = np.array([question(one) for one in self.operators], dtype=bool)
-        return np.asarray(known[self.stem])
+        several, which = self._kinds
+        return np.asarray(np.array([question(one) for one in several], dtype=bool)[which])
 
     def are(self, question: questions.Question) -> Bool:
         """The same of calls that are no modules."""
@@ -117,13 +135,6 @@ def calls_of(names: Sequence[Name]) -> Calls:
         np.fromiter((name.call for name in names), np.int64, len(stem)),
         list(numbers),
     )
-
-
-def operations(calls: Calls) -> Int:
-    """A number for the operator, or class of modules, and the direction of each node."""
-    numbers: dict[str, int] = {}
-    operator = calls.of_stems(lambda stem: numbers.setdefault(_spelt(stem), len(numbers)))
-    return np.asarray(operator * len(Direction) + calls.direction)
 
 
 def _spelt(stem: str) -> str:

@@ -64,7 +64,9 @@ def recorded_origins(
     by_name = is_one & _is_named(rows)
     name[here[by_name]] = rows["maker"][by_name]
     hands_on |= _of_inputs(table, same)
-    return Origins(same, row_of_maker, settled, hands_on, kind, name, flow.names)
+    same_row: NDArray[Any] = same.astype(np.int32)
+    made_by: NDArray[Any] = row_of_maker.astype(np.int32)
+    return Origins(same_row, made_by, settled, hands_on, kind, name, flow.names)
 
 
 def _sections(section: NDArray[Any], *, by_argument: bool) -> Int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe_builder.graph.parameter_table import ParameterTable, SketchRows
 from msprobe_builder.graph.recorded_places import Places, shown
@@ -19,6 +22,6 @@ def sketch_rows(
     """
     places = shown(sketches.places, by_argument=by_argument)
     rows = Places(tree, table).of(places["record"], places["section"], places["position"])
-    found = np.full(len(table), -1, dtype=np.int64)
+    found: NDArray[Any] = np.full(len(table), -1, dtype=np.int32)
     found[rows[rows >= 0]] = places["row"][rows >= 0]
-    return SketchRows(sketches, found)
+    return SketchRows(sketches._replace(places=sketches.places[:0].copy()), found)

@@ -62,7 +62,8 @@ def compare_sketches(
     known = np.zeros(count, dtype=bool)
     limit = beyond_rounding(npu, bench, pairs, texts)
     layout, shapes, layouts = _layouts(npu, bench, pairs, texts)
-    debug_row, reference_row = npu.sketched.row[pairs.npu], bench.sketched.row[pairs.bench]
+    debug_row = npu.sketched.row[pairs.npu].astype(np.int64)
+    reference_row = bench.sketched.row[pairs.bench]
     told = np.flatnonzero((debug_row >= 0) & (reference_row >= 0) & (layout >= 0))
     # Many records show one tensor, which has one row on each side.
     keys = debug_row[told] * (reference_row.max(initial=0) + 1) + reference_row[told]

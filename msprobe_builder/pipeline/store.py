@@ -11,25 +11,26 @@ import numpy as np
 
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.database.connection import store
+from msprobe_builder.base.memory import give_back_pieces
+from msprobe_builder.database.connection import store, store_and_go_on
 from msprobe_builder.database.write.pair import create, write_meta, write_pair
 from msprobe_builder.database.write.verdict import write_judgement
 from msprobe_builder.dump.task import Task
 from msprobe_builder.facts.fact import fact
+from msprobe_builder.graph.tree import LARGE
 from msprobe_builder.metrics.grading import PROFILES
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.overflow.values import is_finite
 from msprobe_builder.pipeline.compare import PairJob, Report, build_pair
 from msprobe_builder.pipeline.kept import Keeper
 from msprobe_builder.verdict.judge import judge_pair
+from msprobe_builder.verdict.model.observations import READ
 
 
 def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> None:
     """Build one step and rank into a database of its own; what an executor runs."""
     result = replace(build_pair(job, report, keeper), inputs=job.inputs)
     result = _with_overflow(result, is_told=job.options.overflow_check)
-    options = job.options
-    judgement = judge_pair(result, frozenset(options.without)) if options.verdict else None
     report("store")
     if job.export_to is not None:
         from msprobe_builder.pipeline.merged_export import export_pair
@@ -46,14 +47,42 @@ def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> Non
 
                 write_place(connection, result.step, result.rank, (), 0)
             write_pair(connection, result)
-            if judgement is not None:
-                write_judgement(connection, judgement, len(result.npu.tree))
             write_meta(connection, {"task": result.task.value})
+            if job.options.verdict:
+                store_and_go_on(connection)
+                result = _without_what_is_stored(result)
+                if len(result.npu.tree) >= LARGE:
+                    give_back_pieces()
+                judgement = judge_pair(result, frozenset(job.options.without))
+                if judgement is not None:
+                    write_judgement(connection, judgement, len(result.npu.tree))
             store(connection)
     except sqlite3.Error as error:
         raise BuildError(
             f"Cannot write the database into {shard.parent.parent}: {error}."
         ) from error
+
+
+def _without_what_is_stored(result: PairResult) -> PairResult:
+    """The same without large columns that no verdict reads, which takes the most memory itself."""
+    nothing = np.empty(0)
+    npu, bench = (
+        one and replace(one, error=nothing, table=replace(one.table, sketched=None))
+        for one in (result.npu, result.bench)
+    )
+    comparisons = result.comparisons
+    if comparisons is not None:
+        metrics = {
+            name: replace(metric, value=metric.value.copy())  # of a block of all metrics
+            for name, metric in comparisons.metrics.items()
+            if name in READ
+        }
+        apart = comparisons.apart
+        if apart is not None:
+            apart = replace(apart, slices=apart.slices[:0].copy())
+        comparisons = replace(comparisons, metrics=metrics, error=nothing, apart=apart)
+    assert npu is not None
+    return replace(result, npu=npu, bench=bench, comparisons=comparisons)
 
 
 def _is_checked_alone(result: PairResult) -> bool:

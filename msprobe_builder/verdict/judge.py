@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from msprobe_builder.base.codes import CallRole
 from msprobe_builder.base.diagnostics import LAYOUT_CONFLICT
 from msprobe_builder.base.kinds import CLUES
+from msprobe_builder.base.memory import give_back_pieces
 from msprobe_builder.dump.names import Direction, Kind, format_name
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
 from msprobe_builder.facts.fact import Fact, Facts, fact, has_code
 from msprobe_builder.facts.words import HIDDEN
+from msprobe_builder.graph.tree import LARGE
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.differences.arguments import differing_arguments
@@ -208,6 +210,8 @@ def _evidence_of(
     )
     needing = _needing_otherwise(runs, result.comparisons)
     evidence = Evidence.of(runs, seen, does, expected, added, arguments, needing, result)
+    if len(runs.npu.tree) >= LARGE:
+        give_back_pieces()  # columns of outputs, which are too small to be given back at once
     return evidence, behind, products, float(noise[0])
 
 

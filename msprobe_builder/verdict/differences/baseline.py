@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.graph.calls import operations
 from msprobe_builder.graph.floating import discrete_types
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import Part
@@ -42,7 +41,7 @@ def baseline(noise: Part, bench: Part, comparisons: Comparisons, texts: Texts) -
     known = np.flatnonzero(np.isfinite(result))
     if not len(known):
         return result
-    kind = operations(bench.calls)[bench.table.node[known]] * 8 + bench.table.section[known]
+    kind = bench.calls.operations[bench.table.node[known]] * 8 + bench.table.section[known]
     order = np.argsort(kind, kind="stable")
     starts = np.flatnonzero(np.r_[True, np.diff(kind[order]) != 0])
     for several in np.split(known[order], starts[1:]):

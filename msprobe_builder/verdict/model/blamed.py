@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import operations
 from msprobe_builder.graph.part import inputs_of
 from msprobe_builder.operators.questions import casts
 from msprobe_builder.verdict.findings import Cause
@@ -178,7 +177,7 @@ def _first_of_alike(runs: Runs, node: int) -> int:
 
     What they make together is judged behind the last.
     """
-    table, kind = runs.npu.table, operations(runs.npu.calls)
+    table, kind = runs.npu.table, runs.npu.calls.operations
     for _ in range(_ALIKE_CALLS):
         made = runs.origin[inputs_of(table, node)]
         before = table.node[made[made >= 0]]

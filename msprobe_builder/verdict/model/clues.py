@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import operations
 from msprobe_builder.graph.part import inputs_of
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.findings import Cause
@@ -33,7 +32,7 @@ from msprobe_builder.verdict.model.clue import (
 )
 from msprobe_builder.verdict.model.converging import Leaks, Ways
 from msprobe_builder.verdict.model.edges import of_edges
-from msprobe_builder.verdict.model.exchanged import is_of_unpaired
+from msprobe_builder.verdict.model.exchanged import Exchanges
 from msprobe_builder.verdict.model.lacking import (
     cut_off,
     of_lacking,
@@ -110,7 +109,7 @@ def felt(
     dead = results_agree(evidence, 1) and nobody_keeps(evidence)
     no_gradient_is_off = gradients_agree(evidence)
     habits = _habits(evidence, found)
-    ways, leaks = Ways(evidence), Leaks(evidence)
+    ways, leaks, exchanges = Ways(evidence), Leaks(evidence), Exchanges(runs)
     looked_at = Counter[Cause]()
     for one in sorted(found, key=placed(runs)):
         looked_at[one.cause] += 1
@@ -120,7 +119,7 @@ def felt(
         explained = (
             ("unkept", dead and one.cause is Cause.OUTPUT),
             ("habit", one in habits),
-            ("mispaired", is_of_unpaired(runs, one)),
+            ("mispaired", exchanges.is_of_unpaired(one)),
             ("formula", is_same and ways.agree(one.row)),
         )
         if any(holds and weighing.explains(kind, one) for kind, holds in explained):
@@ -177,7 +176,7 @@ def _is_other_formula(clue: Clue) -> bool:
 
 def _as_the_others(runs: Runs, found: list[Clue]) -> list[Clue]:
     """The same: what does not meet again in one module does so by chance in another."""
-    kinds = [operations(one.calls) for one in (runs.npu, runs.bench)]
+    kinds = [one.calls.operations for one in (runs.npu, runs.bench)]
     keys = [(one.side, one.cause, int(kinds[one.side][one.node])) for one in found]
     parts = {
         key
@@ -243,9 +242,7 @@ def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:
             return clue.row >= 0 and table.section[clue.row] == Section.INPUT
         if not runs.open[table.node[given]].all():
             return False
-        given = np.flatnonzero(
-            np.isin(runs.maker, given) & (table.section == Section.INPUT)
-        ).tolist()
+        given = [user for row in given for user in runs.users(row)]
         if not given:
             return False
     return False
@@ -275,7 +272,8 @@ def _puts_out_the_same(evidence: Evidence, row: int) -> bool:
 def _makes_others(runs: Runs, module: int) -> bool:
     """Whether a module calls what the reference does not call in it."""
     inside = slice(module, int(runs.npu.tree.subtree_end[module]) + 1)
-    return bool((runs.npu.calls.is_forward_call & (runs.partner < 0))[inside].any())
+    is_alone = runs.partner[inside] < 0
+    return bool((runs.npu.calls.is_forward_call[inside] & is_alone).any())
 
 
 def _habits(evidence: Evidence, found: list[Clue]) -> set[Clue]:
@@ -283,7 +281,7 @@ def _habits(evidence: Evidence, found: list[Clue]) -> set[Clue]:
 
     What a recorder noted of tensors that are changed in place may be from before, or from after.
     """
-    kind, used = operations(evidence.runs.npu.calls), _off_as_used(evidence)
+    kind, used = evidence.runs.npu.calls.operations, _off_as_used(evidence)
     alike = [
         one
         for one in found

@@ -120,17 +120,17 @@ def with_falling_powers(runs: Runs, does: Conduct) -> Conduct:
     table, calls = runs.npu.table, runs.npu.calls
     powers = calls.are(lambda one: one.name == "pow") & calls.is_forward_call
     falls = np.zeros(len(runs.npu.tree), dtype=bool)
-    for node in np.flatnonzero(powers).tolist():
-        rows = np.arange(*np.searchsorted(table.node, [node, node + 1]))
-        rows = rows[table.is_tensor[rows]]
-        given = rows[table.section[rows] == Section.INPUT][:1]
-        made = rows[table.section[rows] == Section.OUTPUT][:1]
-        if len(given) and len(made):
-            with np.errstate(all="ignore"):
-                most, least = np.log(table.statistics[:2, given[0]])
-                largest, smallest = np.log(table.statistics[:2, made[0]])
-            straight = abs(largest * most - smallest * least)
-            falls[node] = straight < abs(largest * least - smallest * most)
+    given, made = np.full((2, len(falls)), -1)
+    rows = np.flatnonzero(table.is_tensor & powers[table.node])[::-1]  # the first is set last
+    for first, section in ((given, Section.INPUT), (made, Section.OUTPUT)):
+        here = rows[table.section[rows] == section]
+        first[table.node[here]] = here
+    nodes = np.flatnonzero((given >= 0) & (made >= 0))
+    with np.errstate(all="ignore"):
+        most, least = np.log(table.statistics[:2, given[nodes]])
+        largest, smallest = np.log(table.statistics[:2, made[nodes]])
+    straight = np.abs(largest * most - smallest * least)
+    falls[nodes] = straight < np.abs(largest * least - smallest * most)
     falls |= runs.backward & (calls.twin >= 0) & falls[calls.twin]
     kind = np.where(falls, PLAIN, does.kind)
     steep = np.where(falls, _STEEP["quotient"], does.steep)

@@ -15,11 +15,11 @@ from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.operators.operator import Kind, Operator
 from msprobe_builder.operators.table import is_in_place
 from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.model.amounts import A_FLIP
 from msprobe_builder.verdict.model.clue import CHOSE, MANY, Clue, Evidence, idle_calls
 from msprobe_builder.verdict.model.noise import spread_of_edges
 from msprobe_builder.verdict.model.observations import WORST, Observations, surprise
 from msprobe_builder.verdict.model.outside import BEFORE, are_held, take_no_part
-from msprobe_builder.verdict.model.propagation import A_FLIP
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]

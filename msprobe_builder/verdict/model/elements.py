@@ -9,21 +9,22 @@ from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.verdict.model.observations import COMMON, ROUNDED, Observations
 from msprobe_builder.verdict.model.runs import Runs
 
+Int = NDArray[np.int64]
 Float = NDArray[np.float64]
 
 STEEPEST = 1e4
 
 
-def of_few(runs: Runs, seen: Observations) -> Float:
-    """By row what mean and norm say of elements that are off where extremes are the same.
+def of_few(runs: Runs, seen: Observations, rows: Int) -> Float:
+    """What mean and norm say of elements of rows that are off where extremes are the same.
 
     In half precision most elements are the same to the last bit, and some are a unit off.
     """
-    spread = COMMON + 1 / np.sqrt(seen.elements)
+    spread = COMMON + 1 / np.sqrt(seen.elements[rows])
     with np.errstate(all="ignore"):
-        told = np.nan_to_num(np.fmax(*seen.moved[2:]) / spread)
-    most = ROUNDED * np.fmax(runs.coarse, runs.in_use)
-    is_half = (most > ROUNDED * SINGLE) & np.isnan(seen.exact) & ~runs.discrete
+        told = np.nan_to_num(np.fmax(*seen.moved[2:, rows]) / spread)
+    most = ROUNDED * np.fmax(runs.coarse[rows], runs.in_use)
+    is_half = (most > ROUNDED * SINGLE) & np.isnan(seen.exact[rows]) & ~runs.discrete[rows]
     return np.asarray(np.where(is_half, np.fmin(told, most), 0.0))
 
 
@@ -37,16 +38,19 @@ def steepness(seen: Observations) -> Float:
     return np.asarray(np.clip(np.nan_to_num(told, nan=1.0), 1.0, STEEPEST))
 
 
-def of_smallest(runs: Runs) -> Float:
-    """By row how far off its smallest element is by itself; 0 of tensors of both signs."""
-    table, other = runs.npu.table, runs.other
-    result = np.zeros(len(table))
-    rows = np.flatnonzero((other >= 0) & table.is_tensor)
-    debug = table.statistics[:2, rows]
-    reference = runs.bench.table.statistics[:2, other[rows]]
+def of_smallest(runs: Runs, rows: Int) -> Float:
+    """How far off the smallest element of each of some rows is by itself, as a fraction of it.
+
+    0 of tensors of both signs.
+    """
+    table, other = runs.npu.table, runs.other[rows]
+    known = np.flatnonzero((other >= 0) & table.is_tensor[rows])
+    result = np.zeros(len(rows))
+    debug = table.statistics[:2, rows[known]]
+    reference = runs.bench.table.statistics[:2, other[known]]
     with np.errstate(all="ignore"):
         smallest = np.abs(reference).min(axis=0)
         apart = np.abs(np.abs(debug).min(axis=0) - smallest) / smallest
     one_sign = (debug[0] * debug[1] > 0) & (reference[0] * reference[1] > 0)
-    result[rows] = np.where(one_sign, np.nan_to_num(apart, posinf=0.0), 0.0)
+    result[known] = np.where(one_sign, np.nan_to_num(apart, posinf=0.0), 0.0)
     return result

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import operations
 from msprobe_builder.graph.floating import discrete_types, epsilons
 from msprobe_builder.graph.part import Part
 from msprobe_builder.operators.operator import Kind, Operator
@@ -45,7 +44,7 @@ def of_lacking(runs: Runs) -> Iterable[Clue]:
     nodes = np.flatnonzero(asked)
     lacking = nodes[_otherwise(runs)[nodes]]
     # What most calls of an operator have is a habit, of casts or of a recorder.
-    kind = operations(calls)
+    kind = calls.operations
     times = np.bincount(kind[lacking], minlength=int(kind.max(initial=0)) + 1)
     of_all = np.bincount(kind[nodes], minlength=len(times))
     needing, reference = _needing(runs.npu), _needing(runs.bench)
@@ -289,18 +288,28 @@ def _does_nothing(operator: Operator) -> bool:
 def _otherwise(runs: Runs) -> Bool:
     """Nodes of which an input or output is a tensor on one side alone."""
     table, bench = runs.npu.table, runs.bench.table
+    # One of the two is no tensor, so that most calls are not asked.
+    asked, there = (
+        np.bincount(one.node[~one.is_tensor], minlength=len(part.tree)) > 0
+        for part, one in ((runs.npu, table), (runs.bench, bench))
+    )
+    paired = np.flatnonzero(runs.partner >= 0)
+    asked[paired] |= there[runs.partner[paired]]
+    asked[runs.partner < 0] = False
+    there[:] = False
+    there[runs.partner[asked]] = True
     # A gradient of zeros is as good as none.
     rows, others = (
         np.flatnonzero(
-            np.isin(one.section, (Section.INPUT, Section.OUTPUT))
-            & ~(one.is_tensor & (one.statistics[_NORM] == 0) & (back == Direction.BACKWARD))
+            which[one.node]
+            & ((one.section == Section.INPUT) | (one.section == Section.OUTPUT))
+            & ~(one.is_tensor & (one.statistics[_NORM] == 0) & back[one.node])
         )
-        for one, back in (
-            (table, runs.npu.calls.direction[table.node]),
-            (bench, runs.bench.calls.direction[bench.node]),
+        for one, which, back in (
+            (table, asked, runs.backward),
+            (bench, there, runs.bench.calls.direction == Direction.BACKWARD),
         )
     )
-    rows = rows[runs.partner[table.node[rows]] >= 0]
     width = 2 * (1 + max(int(one.position.max(initial=0)) for one in (table, bench)))
     debug, reference = (
         node * width + 2 * one.position[chosen] + (one.section[chosen] == Section.OUTPUT)

@@ -25,6 +25,7 @@ Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
 _MAX, _MIN, _MEAN, _NORM = range(4)
+READ = frozenset(("relative_difference", "euclidean_distance"))  # of what was measured
 WORST = 10.0  # as far off as one can be: finite here, not there
 _MOST_SHOWN = 1000.0  # nothing is told to be off by more
 _TINY = 1e-300  # nothing is a share of nothing
@@ -330,11 +331,12 @@ def _measured(result: Observations, runs: Runs, comparisons: Comparisons) -> Non
         elsewhere = (result.moved[:, other] == 0).all(axis=0) & _are_few(runs, comparisons)
         other = other[runs.by_sum[other] | elsewhere]
         result.size[other] = result.exact[other] = 1.0  # nobody knows by how much
-    if not {"relative_difference", "euclidean_distance"} & comparisons.metrics.keys():
+    if not READ & comparisons.metrics.keys():
         return  # columns of all rows that nobody would read
     # Beside mask values all else is next to nothing.
-    sides = runs.npu.table.statistics[:, pairs.npu], runs.bench.table.statistics[:, pairs.bench]
-    visible = ~(masked_rows(sides[0]) | masked_rows(sides[1]))
+    sides = (runs.npu, pairs.npu), (runs.bench, pairs.bench)
+    masked = (masked_rows(part.table.statistics)[rows] for part, rows in sides)
+    visible = ~np.logical_or(*masked)
     sketched = comparisons.metrics.get("relative_difference")
     if sketched is not None:
         told = sketched.known & np.isfinite(sketched.value) & visible

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import operations
 from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.model.amounts import A_FLIP
 from msprobe_builder.verdict.model.arrangement import blindly_before
 from msprobe_builder.verdict.model.clue import CHOSE, MANY, Clue, Evidence
 from msprobe_builder.verdict.model.noise import spread_of
 from msprobe_builder.verdict.model.observations import Observations, surprise
-from msprobe_builder.verdict.model.propagation import A_FLIP
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -31,6 +31,7 @@ _SLIGHT = 1e-3  # what the norm of something may be off by that may point anywhe
 _DOUBTFUL = 25.0  # of a call of which nobody can compare what it is given
 _ALIKE = 1e-5  # of their size, what elements differ by that are one number
 _SEVERAL, _MOST_STEP = 16, 0.5  # elements, and the share of them that steps as far as the worst
+_AT_ONCE = 1 << 12  # rows, whose numbers are objects meanwhile
 _PARTLY_KNOWN = 0.4  # of a score, where not all that went in is known
 
 
@@ -70,8 +71,9 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
     usual = np.where(discrete, 0.0, told)
     chosen = np.flatnonzero((score > 1) | odd | named)
     columns = (rows, node, score, seen.size[rows], told, usual, odd, named)
-    for row, at, strength, error, was_told, expects, is_odd, is_named in zip(
-        *(one[chosen].tolist() for one in columns), strict=True
+    listed = (chosen[first : first + _AT_ONCE] for first in range(0, len(chosen), _AT_ONCE))
+    for row, at, strength, error, was_told, expects, is_odd, is_named in chain.from_iterable(
+        zip(*(one[part].tolist() for one in columns), strict=True) for part in listed
     ):
         if is_odd:
             yield Clue(_CAST, 0, at, Cause.OUTPUT, row, error, was_told)
@@ -132,7 +134,7 @@ def _with_repetitions(runs: Runs, rows: Int, score: Float) -> Float:
     inside = np.flatnonzero(calls.is_api[node] & (parent[node] > 0))
     around = parent[node[inside]]
     # Which of the calls of one operator in its module it is, and which of the tensors of it.
-    key = np.stack([around, operations(calls)[node[inside]]])
+    key = np.stack([around, calls.operations[node[inside]]])
     order = np.lexsort((inside, key[1], key[0]))
     changes = np.flatnonzero(np.append(True, (np.diff(key[:, order]) != 0).any(axis=0)))
     turn = np.arange(len(order)) - np.repeat(changes, np.diff(np.append(changes, len(order))))
@@ -169,7 +171,7 @@ def shown_behind(evidence: Evidence, found: list[Clue]) -> list[Clue]:
         off[place, table.node[evidence.off & runs.rows(section)]] = True
     gives_back = off[1] & ~off[0] & runs.backward
     shown |= set(runs.npu.calls.twin[gives_back].tolist())
-    kind, given = operations(runs.npu.calls), evidence.arguments
+    kind, given = runs.npu.calls.operations, evidence.arguments
     alike = {
         (int(kind[one.node]), *((each.npu, each.bench) for each in given[one.node]))
         for one in found

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import operations
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.agreement import (
     most_gradients_agree,
@@ -20,7 +19,7 @@ from msprobe_builder.verdict.model.agreement import (
 from msprobe_builder.verdict.model.blamed import first_alone, laid_out_otherwise, looked_behind
 from msprobe_builder.verdict.model.clue import DOUBT, NUMBERS, ONE_SIDED, ROOTS, Clue, Evidence
 from msprobe_builder.verdict.model.edges import made_outside, maker_guessed, written_by
-from msprobe_builder.verdict.model.exchanged import exchanged
+from msprobe_builder.verdict.model.exchanged import Exchanges
 from msprobe_builder.verdict.model.lacking import (
     calls_alone,
     left_out_inside,
@@ -41,7 +40,7 @@ def ranked(evidence: Evidence, found: list[Clue], weighing: Weighing) -> list[Cl
     runs = evidence.runs
     place = placed(runs)
     first = once(sorted(found, key=place))
-    kinds = operations(runs.npu.calls), operations(runs.bench.calls)
+    kinds = runs.npu.calls.operations, runs.bench.calls.operations
     looked = [_explained(evidence, one, kinds) for one in shown_behind(evidence, first)]
     # A call of one side alone is told where its effect shows: what stands between comes before it.
     stands = [
@@ -52,7 +51,7 @@ def ranked(evidence: Evidence, found: list[Clue], weighing: Weighing) -> list[Cl
     several = once([looked[one] for one in order])
     # A loss is one number, and agrees by chance.
     if results_agree(evidence, _LAST) and most_gradients_agree(evidence):
-        paired = exchanged(runs, several, backward=no_gradient_tells(evidence))
+        paired = Exchanges(runs).of_paired(several, backward=no_gradient_tells(evidence))
         several = [
             one for one in several if not (one in paired and weighing.explains("exchanged", one))
         ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,25 +60,28 @@ def _carry(
     is_off, ends = off[nodes].tolist(), evidence.runs.npu.tree.subtree_end
     first, makers = _before(evidence, asked, nodes)
     found = source.tolist()  # numbers of a list are read far faster, one at a time
-    left = list(zip(nodes.tolist(), first[:-1], first[1:], strict=True))
+    order = _numbers(nodes)
+    left: Sequence[int] = range(len(order))
     for _ in range(_PASSES):
         unknown = []
-        for one in left:
-            node, begin, end = one
-            known = found[node] if found[node] >= 0 else begins.get(node, -1)
+        for at in left:
+            node = order[at]
+            if found[node] >= 0:
+                continue
+            known = begins.get(node, -1)
             if known < 0:
-                for maker in makers[begin:end]:
+                for maker in makers[first[at] : first[at + 1]]:
                     number = found[maker]
                     if number >= 0 and (known < 0 or number < known):
                         known = number
             if known >= 0:
                 found[node] = known
             else:
-                unknown.append(one)
+                unknown.append(at)
         left = unknown
     # Where nobody recorded what it was made of: what begins in it, or last before it.
     latest, places = -1, sorted(begins)
-    for at, node in enumerate(nodes.tolist()):
+    for at, node in enumerate(order):
         latest = begins.get(node, latest)
         if is_off[at] and found[node] < 0:
             inside = bisect_right(places, node)
@@ -89,10 +94,10 @@ def _carry(
 
 def _before(
     evidence: Evidence, asked: NDArray[np.bool_], nodes: Int
-) -> tuple[list[int], list[int]]:
+) -> tuple[array[int], array[int]]:
     """Nodes that the tensors of ``nodes`` come from, and the forward call of a gradient.
 
-    Those of the node at place ``i`` stand in the second list from ``first[i]`` to ``first[i + 1]``.
+    Those of the node at place ``i`` stand in the second one from ``first[i]`` to ``first[i + 1]``.
     """
     runs = evidence.runs
     table, maker, twin = runs.npu.table, runs.maker, runs.npu.calls.twin
@@ -102,4 +107,9 @@ def _before(
     made = np.concatenate((table.node[maker[rows]], twin[back]))
     order = np.argsort(of, kind="stable")
     first = np.searchsorted(of[order], np.append(nodes, len(asked)))
-    return first.tolist(), made[order].tolist()
+    return _numbers(first), _numbers(made[order])
+
+
+def _numbers(column: Int) -> array[int]:
+    """To be read one at a time; in a list each would be an object of its own."""
+    return array("q", column.astype(np.int64).tobytes())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,7 @@ class Runs:
     ``other`` is the row of the reference that a row is compared with, ``maker`` the row that made
     it (-1 without), ``origin`` that of a call, looking through
     modules. ``coarse`` and ``fine`` are the rounding units of the two types, the larger
-    and the smaller. ``open`` are modules whose calls were recorded, by node.
+    and the smaller. Rows have 32 bits. ``open`` are modules whose calls were recorded, by node.
     """
 
     npu: Part
@@ -79,9 +80,26 @@ class Runs:
         """The rounding unit of the coarsest type in use: what is finer was mostly made of it."""
         return in_use(self.coarse[self.other >= 0])
 
+    def users(self, row: int) -> list[int]:
+        """What calls and modules are given that a row has made, in the order of the run."""
+        given, made = self._given
+        first, last = np.searchsorted(made, [row, row + 1]).tolist()
+        return [int(one) for one in given[first:last]]
+
+    @cached_property
+    def _given(self) -> tuple[Int, Int]:
+        """What is given and has a maker, by this; and the makers."""
+        given = np.flatnonzero((self.npu.table.section == Section.INPUT) & (self.maker >= 0))
+        order = np.argsort(self.maker[given], kind="stable")
+        return given[order], self.maker[given][order]
+
     def rows(self, *sections: Section) -> Bool:
         """Tensors of some sections."""
-        return np.asarray(self.npu.table.is_tensor & np.isin(self.npu.table.section, sections))
+        column = self.npu.table.section
+        found = np.asarray(column == sections[0])
+        for one in sections[1:]:
+            found |= column == one
+        return found & self.npu.table.is_tensor
 
 
 def runs_of(result: PairResult) -> Runs:
@@ -124,27 +142,33 @@ def runs_of(result: PairResult) -> Runs:
     by_others = npu.calls.by_other_operators(bench.calls, result.matching.npu)
     sums[_given_twice(npu, maker, other, bench, bench_maker, by_others)] = True
     other[sums], coarse[sums], fine[sums] = -1, debug[sums], debug[sums]
+    is_open = _open_modules(npu)
     return Runs(
         npu,
         bench,
         result.texts,
         result.matching.npu,
         result.matching.bench,
-        other,
-        bench_row,
-        maker,
-        bench_maker,
-        _through_modules(npu, maker),
-        _through_modules(bench, bench_maker),
+        _narrow(other),
+        _narrow(bench_row),
+        _narrow(maker),
+        _narrow(bench_maker),
+        _narrow(_through_modules(npu, is_open, maker)),
+        _narrow(_through_modules(bench, _open_modules(bench), bench_maker)),
         discrete,
         np.maximum(coarse, SINGLE),
         np.maximum(fine, SINGLE),
-        _open_modules(npu),
+        is_open,
         mixed,
         by_sum,
         hollow | unread,
         hollow & unread,
     )
+
+
+def _narrow(rows: Int) -> NDArray[Any]:
+    """Rows of a table: of a million calls a column of them takes 25 MB with 64 bits."""
+    return rows.astype(np.int32)
 
 
 def _given_twice(
@@ -246,23 +270,26 @@ def _open_modules(part: Part) -> Bool:
     """Modules inside of which calls were recorded."""
     calls, parent = part.calls, part.tree.parent
     found = np.zeros(len(part.tree), dtype=bool)
-    for node in np.flatnonzero(calls.is_api)[::-1].tolist():
-        above = int(parent[node])
-        while above > 0 and not found[above]:
-            found[above] = True
-            above = int(parent[above])
+    above = parent[calls.is_api]
+    while len(above := np.unique(above[above > 0])):
+        above = above[~found[above]]
+        found[above] = True
+        above = parent[above]
     return np.asarray(found & calls.is_module)
 
 
-def _through_modules(part: Part, maker: Int) -> Int:
+def _through_modules(part: Part, is_open: Bool, maker: Int) -> Int:
     """The makers of all rows, of what modules hand in and out the call inside, or before."""
-    inside = np.append(_open_modules(part)[part.table.node], False)
+    inside = np.append(is_open[part.table.node], False)
     result = np.append(maker, -1)
+    further = np.flatnonzero(inside[result])  # the last, of no maker, is False
     for _ in range(_DEEPEST):
-        further = inside[result] & (result[result] >= 0)
-        if not further.any():
+        made = result[result[further]]
+        further, made = further[made >= 0], made[made >= 0]  # else the module's own is the last
+        if not len(further):
             break
-        result[further] = result[result[further]]
+        result[further] = made
+        further = further[inside[made]]
     return np.asarray(result[:-1])
 
 

@@ -26,7 +26,7 @@ from msprobe_builder.verdict.model.agreement import (
 from msprobe_builder.verdict.model.clue import Clue, Evidence
 from msprobe_builder.verdict.model.clues import clues, felt
 from msprobe_builder.verdict.model.converging import Leaks, Ways
-from msprobe_builder.verdict.model.exchanged import is_of_unpaired
+from msprobe_builder.verdict.model.exchanged import Exchanges
 from msprobe_builder.verdict.model.ranking import placed
 from msprobe_builder.verdict.model.weighing import Weighing
 from tests.builder.verdict.drawn_evidence import evidence_drawn
@@ -152,7 +152,7 @@ class Felt:
             if (
                 (dead and one.cause is Cause.OUTPUT)
                 or one in habits
-                or is_of_unpaired(self.runs, one)
+                or Exchanges(self.runs).is_of_unpaired(one)
                 or (is_same and self.ways.agree(one.row))
             ):
                 gone.append(one)

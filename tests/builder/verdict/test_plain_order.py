@@ -10,7 +10,6 @@ import pytest
 from msprobe_builder.base.codes import CallRole
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import operations
 from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.operators.table import operator_of
@@ -19,7 +18,7 @@ from msprobe_builder.verdict.model.arrangement import arranged_by, blindly_befor
 from msprobe_builder.verdict.model.blamed import first_alone
 from msprobe_builder.verdict.model.clue import Clue, Evidence, idle_calls
 from msprobe_builder.verdict.model.coverage import coverage
-from msprobe_builder.verdict.model.exchanged import exchanged, is_of_unpaired
+from msprobe_builder.verdict.model.exchanged import Exchanges
 from msprobe_builder.verdict.model.outputs import of_draws
 from msprobe_builder.verdict.model.ranking import _credible_first, once, placed
 from tests.builder.verdict.drawn_evidence import evidence_drawn
@@ -113,7 +112,7 @@ def test_the_first_of_calls_that_one_side_alone_makes_is_told(evidence: Evidence
         (runs.bench, runs.bench_partner, runs.bench_origin, runs.bench_row),
     )
     for side, (part, partner, origin, other) in enumerate(sides):
-        kind = operations(part.calls)
+        kind = part.calls.operations
         for node in range(1, len(part.tree)):
             found = first_alone(runs, Clue(9.0, side, node, Cause.EXTRA, -1), kind).node
             assert found == plainly_first(part, partner, origin, other, node)
@@ -284,14 +283,14 @@ def test_calls_that_came_in_another_order(evidence: Evidence) -> None:
     for row in rows.tolist():
         node = int(runs.npu.table.node[row])
         argument = Clue(9.0, 0, node, Cause.ARGUMENT, row)
-        assert is_of_unpaired(runs, argument) is is_exchanged(evidence, row, alone=True)
+        assert Exchanges(runs).is_of_unpaired(argument) is is_exchanged(evidence, row, alone=True)
         for cause in (Cause.EXTERNAL, Cause.OUTPUT):
             clue = Clue(9.0, 0, node, cause, row)
             for backward in (False, True):
                 goes = cause is Cause.EXTERNAL and bool(runs.npu.calls.is_api[node])
                 goes = goes and (backward or not runs.backward[node])
                 goes = goes and is_exchanged(evidence, row, alone=False)
-                found = exchanged(runs, [clue], backward=backward)
+                found = Exchanges(runs).of_paired([clue], backward=backward)
                 assert found == ({clue} if goes else set())
 
 
