@@ -83,15 +83,15 @@ def take_back_moved(
 
     What computed them on the two sides must be a pair, belong to one group, or both have no
     partner. Where nothing tells who computed what, the call before or behind one must be the
-    partner of that before or behind the other, and that before it where one side tells: such calls
-    are too much alike to be known by their order alone. A sum that has no partner is seen through:
-    one side adds a bias by a call.
+    partner of that before or behind the other, and where one side tells, a call that has no partner
+    must not stand before it: such calls are too much alike to be known by their order alone. A sum
+    that has no partner is seen through: one side adds a bias by a call.
     """
     if pairs.known.trust.equal:
         return
     if not (flow.source >= 0).any() or not (other.source >= 0).any():
-        nodes, before, behind = _neighbours(pairs, flow, other, groups)
-        for i in nodes[~(before | behind)].tolist():
+        nodes, own, its = _neighbours(pairs, flow, other, groups)
+        for i in nodes[~((own >= 0) & (own == its)).any(axis=0)].tolist():
             pairs.take_back(i)
         return
     moving = numbers_of(operators, any_of(moves, maybe_hands_on))
@@ -109,13 +109,15 @@ def take_back_moved(
     moved = np.isin(pairs.npu.operator, moving) & (pairs.evidence > 0) & (pairs.partner >= 0)
     moved &= pairs.npu.forward
     for i in np.flatnonzero(moved & (first >= 0) & (second[pairs.partner] >= 0)).tolist():
-        maker, its = int(first[i]), int(second[pairs.partner[i]])
-        known = pairs.partner[maker] >= 0 or pairs.back[its] >= 0
-        if known and pairs.partner[maker] != its and number[maker] != other_number[its]:
+        maker, another = int(first[i]), int(second[pairs.partner[i]])
+        known = pairs.partner[maker] >= 0 or pairs.back[another] >= 0
+        if known and pairs.partner[maker] != another and number[maker] != other_number[another]:
             pairs.take_back(i)
-    nodes, before, _ = _neighbours(pairs, flow, other, groups)
-    unknown = moved & ((first >= 0) != (second[pairs.partner] >= 0))
-    for i in nodes[unknown[nodes] & ~before].tolist():
+    nodes, (before, _), (its_before, _) = _neighbours(pairs, flow, other, groups)
+    makers, others = first[nodes], second[pairs.partner[nodes]]
+    alone = (makers >= 0) & (pairs.partner[makers] >= 0) & (others < 0) & (its_before < 0)
+    alone |= (others >= 0) & (pairs.back[others] >= 0) & (makers < 0) & (before < 0)
+    for i in nodes[moved[nodes] & alone].tolist():
         pairs.take_back(i)
 
 
@@ -125,12 +127,11 @@ def _through(maker: Int, alone: NDArray[np.bool_]) -> Int:
     return np.where(is_alone & (maker[maker] >= 0), maker[maker], maker)
 
 
-def _neighbours(
-    pairs: Pairs, flow: Flow, other: Flow, groups: list[Group]
-) -> tuple[Int, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Automatic pairs of moving calls; whether the calls before them are one, and those behind.
+def _neighbours(pairs: Pairs, flow: Flow, other: Flow, groups: list[Group]) -> tuple[Int, Int, Int]:
+    """Automatic pairs of moving calls, and what is before and behind each of both sides.
 
-    What only moves elements and has no partner is seen through.
+    These of shape (2, n), as numbers of pairs and groups, -1 of what has neither; what only moves
+    elements and has no partner is seen through.
     """
     moving = pairs.known.moving
     nodes = np.flatnonzero(np.isin(pairs.npu.operator, moving) & flow.is_leaf)
@@ -142,9 +143,8 @@ def _neighbours(
     for place, group in enumerate(groups):
         debug[list(group.npu)] = reference[list(group.bench)] = size + place
     around = _around(pairs.npu, flow, debug, moving, nodes)
-    other_around = _around(pairs.bench, other, reference, moving, pairs.partner[nodes])
-    before, behind = ((x >= 0) & (x == y) for x, y in zip(around, other_around, strict=True))
-    return nodes, before, behind
+    its = _around(pairs.bench, other, reference, moving, pairs.partner[nodes])
+    return nodes, np.stack(around), np.stack(its)
 
 
 def _around(side: Traits, flow: Flow, known: Int, moving: Int, nodes: Int) -> tuple[Int, Int]:
