@@ -23,7 +23,7 @@ CASES = {
     "gradient": "modules_alone/a_frozen_weight_is_named_before_what_lacks_its_gradient",
     "mispaired": "reordered_slices/slices_that_look_alike_are_no_other_arguments",
     "formula": "masks/a_mask_of_truth_values_beside_one_of_numbers_accuses_nobody-true",
-    "inside": "other_models/a_contraction_in_two_steps_is_another_formula",
+    "inside": "split_programs/a_correct_program_is_clean-own_count_cp2_found",
     "no_gradient": "equivalent_formulas/a_function_of_ones_own_cuts_nothing_off",
     "split": "split_programs/a_correct_program_is_clean-gshard_ep2_found",
     "passes": "partial_dumps/a_run_that_ended_early_lacks_no_call",
