@@ -18,6 +18,7 @@ from msprobe_builder.database.write.verdict import write_judgement
 from msprobe_builder.dump.task import Task
 from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.tree import LARGE
+from msprobe_builder.metrics.comparison import Metric
 from msprobe_builder.metrics.grading import PROFILES
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.overflow.values import is_finite
@@ -80,9 +81,16 @@ def _without_what_is_stored(result: PairResult) -> PairResult:
         apart = comparisons.apart
         if apart is not None:
             apart = replace(apart, slices=apart.slices[:0].copy())
-        comparisons = replace(comparisons, metrics=metrics, error=nothing, apart=apart)
+        comparisons = replace(
+            comparisons, metrics=metrics, of_statistics=_stored, error=nothing, apart=apart
+        )
     assert npu is not None
     return replace(result, npu=npu, bench=bench, comparisons=comparisons)
+
+
+def _stored(_: slice) -> dict[str, Metric]:
+    """No metrics any more: what they are made of, the tables with their sketches, is let go."""
+    return {}
 
 
 def _is_checked_alone(result: PairResult) -> bool:
