@@ -270,6 +270,7 @@ def fresh(pairs: Pairs) -> Pairs:
         guess=known.guess.copy(),
         other_guess=known.other_guess.copy(),
         shift={**known.shift},
+        chances=[*known.chances],
         stems={**known.stems},
         taken_stems={*known.taken_stems},
     )
@@ -278,3 +279,14 @@ def fresh(pairs: Pairs) -> Pairs:
     }
     sides = [{node: [*some] for node, some in one.items()} for one in pairs.open]
     return replace(pairs, known=known, open=(sides[0], sides[1]), denied={*pairs.denied}, **columns)
+
+
+def plain_leaves(plain: Plain, step: int) -> list[int]:
+    """Calls of a micro-step, and modules that hold weights or nothing."""
+    return [
+        one
+        for one in range(1, len(plain))
+        if plain.forward(one)
+        and plain[one].micro_step == step
+        and (not plain[one].is_module or plain[one].parameters or plain.held[one] == [one])
+    ]

@@ -24,22 +24,11 @@ from msprobe_builder.align.pairing.repeated_calls import order_tells
 from msprobe_builder.match.sequence import fill_gaps, longest_increasing
 from tests.alignment.drawn_sides import PALETTE, UNKNOWN, altered, some_plain
 from tests.alignment.plain_pairs import numbers, some_both
-from tests.alignment.plain_sides import Node, Plain, elements, fresh, norm_of, shapes
+from tests.alignment.plain_sides import Node, Plain, elements, fresh, norm_of, plain_leaves, shapes
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS
 
 # -- leaves ------------------------------------------------------------
-
-
-def plain_leaves(plain: Plain, step: int) -> list[int]:
-    """Calls, and modules that hold weights or nothing."""
-    return [
-        one
-        for one in range(1, len(plain))
-        if plain.forward(one)
-        and plain[one].micro_step == step
-        and (not plain[one].is_module or plain[one].parameters or plain.held[one] == [one])
-    ]
 
 
 def value_key(node: Node) -> object:

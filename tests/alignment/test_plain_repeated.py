@@ -20,7 +20,7 @@ from msprobe_builder.align.pairing.repeated_calls import (
 )
 from tests.alignment.drawn_sides import UNKNOWN, altered, some_plain
 from tests.alignment.plain_pairs import numbers
-from tests.alignment.plain_sides import Node, Plain, both_of, elements, shapes
+from tests.alignment.plain_sides import Node, Plain, both_of, elements, plain_leaves, shapes
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS
 
@@ -227,17 +227,6 @@ def test_order_tells_where_four_fifths_are_the_same_in_the_same_order(random: Ra
         assert order_tells(told.pairs, numbers(*nodes[0]), numbers(*nodes[1]))
 
 
-def leaves(plain: Plain, step: int) -> list[int]:
-    """Calls, and modules that hold weights or nothing."""
-    return [
-        one
-        for one in range(1, len(plain))
-        if plain.forward(one)
-        and plain[one].micro_step == step
-        and (not plain[one].is_module or plain[one].parameters or plain.held[one] == [one])
-    ]
-
-
 @settings(max_examples=costly_examples(60))
 @given(RANDOMS)
 def test_sides_are_of_one_code_where_nine_tenths_of_the_leaves_are_equal(random: Random) -> None:
@@ -250,7 +239,9 @@ def test_sides_are_of_one_code_where_nine_tenths_of_the_leaves_are_equal(random:
     expected = True
     steps = [1 + max(one.micro_step for one in side.nodes) for side in (left, right)]
     for step in range(min(steps)):
-        keys = [[key(side[one], Trust()) for one in leaves(side, step)] for side in (left, right)]
+        keys = [
+            [key(side[one], Trust()) for one in plain_leaves(side, step)] for side in (left, right)
+        ]
         if all(keys):
             size = (min if has_calls else max)(map(len, keys))
             expected &= longest_common(*keys) >= 0.9 * size

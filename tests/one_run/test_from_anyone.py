@@ -5,16 +5,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
-from msprobe_builder.database.open import opened
-from msprobe_builder.database.read.verdict import Verdict, read_verdict
-from tests.builder.invariants.sketched_ranks import counts_of
-from tests.builder.running import run_here
+from msprobe_builder.database.read.verdict import Verdict
+from tests.builder.invariants.sketched_ranks import counts_of, verdict_on
 from tests.collector.processes import run_in
 from tests.one_run.programs import Block, debugger_of
 
@@ -63,15 +60,7 @@ def train(rank: int, path: str) -> None:
 
 def verdict_of(folder: Path) -> Verdict:
     run_in(WORLD, train, str(folder / "run"))
-    compare = folder / "compare.json"
-    compare.write_text(json.dumps({"npu_path": str(folder / "run" / "dump" / "step0")}))
-    done = run_here(["-i", str(compare), "-o", str(folder / "out"), "--workers", "1"])
-    assert done.returncode == 0, done.stderr
-    [database] = (folder / "out").glob("*.vis.db")
-    with opened(database) as connection:
-        verdict = read_verdict(connection)
-    assert verdict is not None
-    return verdict
+    return verdict_on(folder, folder / "run" / "dump" / "step0")
 
 
 def test_nobody_is_accused(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from msprobe_builder.align.evidence.flow import Flow
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.anchors import by_micro_step
+from msprobe_builder.align.pairing.edges import Edges
 from msprobe_builder.align.pairing.pairs import Pairs
-from msprobe_builder.dump.parameters import Section
 from msprobe_builder.match.matching import Group
 
 Int = NDArray[np.int64]
@@ -84,16 +84,9 @@ def _shared(own: dict[int, int], other: dict[int, int]) -> float:
 
 def _around(side: Traits, flow: Flow, known: Int) -> _Around:
     """``known`` numbers what both sides have; -1 is free."""
-    table = flow.table
-    rows = np.flatnonzero(
-        (table.section == Section.INPUT) & (flow.source >= 0) & flow.is_leaf[table.node]
-    )
-    takers, makers = table.node[rows].tolist(), table.node[flow.source[rows]].tolist()
-    before, after = defaultdict[int, set[int]](set), defaultdict[int, set[int]](set)
-    for taker, maker in zip(takers, makers, strict=True):
-        if taker != maker:
-            before[taker].add(maker)
-            after[maker].add(taker)
+    edges = Edges.of(flow, side, frozenset())
+    before = {node: {maker for maker, _ in given.values()} for node, given in edges.given.items()}
+    after = {node: {taker for taker, _ in taken} for node, taken in edges.taken.items()}
     free = np.flatnonzero(flow.is_leaf & side.forward & (known < 0))
     nodes = [int(one) for step in by_micro_step(side, free) for one in step.tolist()]
     behind = {one: _nearest(before, known, one) for one in nodes}

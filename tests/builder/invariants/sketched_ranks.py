@@ -67,8 +67,13 @@ def verdict_of(
 ) -> Verdict:
     """What is said of one step of some ranks; those that were there are added to."""
     write_ranks(folder / "run", ranks, has_sketches=has_sketches)
+    return verdict_on(folder, folder / "run")
+
+
+def verdict_on(folder: Path, step: Path) -> Verdict:
+    """What is said of a step that was recorded; the file in ``folder`` is added to."""
     compare = folder / "compare.json"
-    compare.write_text(json.dumps({"npu_path": str(folder / "run")}))
+    compare.write_text(json.dumps({"npu_path": str(step)}))
     databases = list((folder / "out").glob("*.vis.db"))
     to = ["--append", str(databases[0])] if databases else ["-o", str(folder / "out")]
     done = run_here(["-i", str(compare), *to, "--workers", "1"])
