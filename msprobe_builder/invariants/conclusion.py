@@ -55,6 +55,7 @@ def rule(
         if one.cause == Check.WEIGHT.value and strong and one.step > min(strong):
             one.explain(fact("from_step", step=min(strong)))
     standing = sorted((one for one in accused if one.strength), key=_first)
+    explained = {(one.step, one.rank) for one in accused if not one.strength}
     said, rest = told(checked, {}), told({}, unchecked)
     clean = CLEAN if sum(checked.values()) >= sum(unchecked.values()) else UNDECIDED
     holds = (*said, fact("held.rest"), *rest)
@@ -64,6 +65,8 @@ def rule(
         own = [one for one in standing if (one.step, one.rank) == (place.step, place.rank)]
         if own:
             place.conclusion, place.said = accuse_called(own[0], None)
+        elif (place.step, place.rank) in explained:
+            place.conclusion, place.said = CLEAN, (fact("follows_from_elsewhere"),)
         else:
             given = received.get((place.step, place.rank))
             place.conclusion, place.said = (clean, holds) if given is None else (CLEAN, given)

@@ -38,6 +38,8 @@ class SwappedTensors:
         with torch._C.DisableTorchFunction():
             for tensor in tensors:
                 self._session.items.let_go(tensor)
+                if self._session.flow is not None:
+                    self._session.flow.let_go(tensor)
             followed = parameters.unhook(tensors)
             for tensor in tensors:
                 if not tensor._backward_hooks:  # or torch takes the list of hooks for installed

@@ -199,7 +199,7 @@ class BackwardCalls:
             with self._framework.unseen():
                 self.parameters.end_pass(task, self._tasks)
                 if ledger.flow is not None:
-                    ledger.flow.name_gradients()
+                    ledger.flow.name_gradients(self.parameters.callers())
                 self._tasks.discard(task)
                 if ledger.listening:
                     ledger.flush_if_due()

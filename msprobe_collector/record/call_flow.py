@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -166,9 +166,9 @@ class TorchFlow:
                 self._parameters[name] = parameter
                 self._named.add(id(parameter))
                 self._memories.named(parameter, Maker.PARAMETER, name)
+                self._name_gradient(name, parameter)
             for name, buffer in model.named_buffers(prefix):
                 self._memories.named(buffer, Maker.BUFFER, uncompiled_name(name))
-            self.name_gradients()
 
     def name_own(self, path: str, module: torch.nn.Module) -> None:
         """Parameters that a module has only while it runs, such as gathered ones."""
@@ -179,13 +179,32 @@ class TorchFlow:
                 if self._memories.is_new(parameter):
                     self._memories.named(parameter, Maker.PARAMETER, f"{path}.{name}")
 
-    def name_gradients(self) -> None:
-        """A backward pass is over: what lies beside the parameters is what it brought."""
+    def name_gradients(self, callers: Mapping[int, int]) -> None:
+        """A backward pass is over: what lies beside the parameters is what it brought.
+
+        ``callers`` has the thread that calls the module of a parameter, by the identity of this.
+        Where several threads train, one may be about to free what lies beside its own parameters,
+        which nobody else may look at: torch would read what is no longer there.
+        """
         with self._lock:
+            trainers = {**callers, **self.gradients.reached}
+            is_alone, own = len(set(trainers.values())) < 2, threading.get_ident()
             for name, parameter in self._parameters.items():
-                gradient = parameter.grad
-                if gradient is not None:
-                    self._memories.named(gradient, Maker.GRADIENT, name)
+                trainer = trainers.get(id(parameter))
+                if trainer is None and callers:
+                    continue  # of a model that another thread may be training
+                if is_alone or trainer == own:
+                    self._name_gradient(name, parameter)
+
+    def _name_gradient(self, name: str, parameter: torch.Tensor) -> None:
+        gradient = parameter.grad
+        if gradient is not None:
+            self._memories.named(gradient, Maker.GRADIENT, name)
+
+    def let_go(self, tensor: torch.Tensor) -> None:
+        """Nothing of ours refers to this tensor any more."""
+        with self._lock:
+            self._memories.let_go(tensor)
 
     def end_window(self) -> None:
         """Nothing is recorded until the next start."""

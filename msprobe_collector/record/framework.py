@@ -7,7 +7,7 @@ A *pass* is one run of the engine that computes gradients.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
@@ -142,8 +142,11 @@ class Flow(Protocol):
     def name_own(self, path: str, module: Any) -> None:
         """The same of parameters that a module has only while it runs."""
 
-    def name_gradients(self) -> None:
-        """A backward pass is over."""
+    def name_gradients(self, callers: Mapping[int, int]) -> None:
+        """A backward pass is over; ``callers`` are the threads of parameters, by identity."""
+
+    def let_go(self, tensor: Any) -> None:
+        """Nothing of ours refers to this tensor any more."""
 
     def end_window(self) -> None: ...
 

@@ -74,6 +74,7 @@ class GradientFlow:
         self._passes = 0
         self._leaves: dict[int, tuple[int, list[Source]]] = {}
         self._hooked_leaves: set[int] = set()
+        self.reached: dict[int, int] = {}  # leaves, and the thread whose pass reached each
         self._lock = threading.RLock()
 
     def watch(self, graph: Graph, backward: Backward) -> None:
@@ -156,6 +157,7 @@ class GradientFlow:
 
     def _at_leaf(self, node: Any) -> list[Source]:
         key = id(node.variable)
+        self.reached[key] = threading.get_ident()
         known = self._leaves.get(key)
         if known is None or known[0] != self._passes:
             # Two passes, one in the other, may both bring gradients to it.
@@ -206,6 +208,7 @@ class GradientFlow:
     def forget(self) -> None:
         self._leaves = {}
         self._hooked_leaves = set()
+        self.reached = {}
 
 
 def _sent_from_inside(graph: Graph, sender: Sender) -> dict[int, list[Share]]:

@@ -27,8 +27,11 @@ def part_of(tensor: torch.Tensor) -> Part | None:
         version = plain._version
     except RuntimeError:
         version = -1
-    offset: Any = plain.storage_offset()
-    return plain, storage, version, (offset, plain.shape, plain.stride(), plain.itemsize)
+    try:
+        layout = layout_of(plain)
+    except RuntimeError:
+        return None  # of a lazy module, or of rows that differ in length: it has no shape
+    return plain, storage, version, layout
 
 
 def layout_of(tensor: torch.Tensor) -> Layout:

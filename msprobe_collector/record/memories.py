@@ -85,6 +85,10 @@ class Memories:
             _Storage._free_weak_ref(key)
         self._seen.clear()
 
+    def let_go(self, tensor: torch.Tensor) -> None:
+        """Nothing of ours refers to this tensor any more."""
+        self._seen.pop(id(tensor), None)
+
     def given(self, tensor: torch.Tensor) -> Found:
         """Who made a tensor that somebody has now."""
         return self.look(tensor)[0]

@@ -111,6 +111,14 @@ class ParameterGradients:
             if (stem, name) not in self._seen
         ]
 
+    def callers(self) -> dict[int, int]:
+        """The thread that calls the module of each parameter, by the identity of this."""
+        return {
+            id(watched.parameter): owner
+            for stem, owner in list(self._kept.items())
+            for watched in list(self._watched.get(stem, {}).values())
+        }
+
     def note_backward(self, backward_name: str) -> None:
         stem, _, number = backward_name.rpartition(".backward.")
         for one in (stem, *self._inside.get(stem, ())):

@@ -74,9 +74,9 @@ class Sketches:
         is_finite = values is not None and _are_finite(values)
         if plain.dtype.is_complex:
             plain, is_finite = _as_reals(plain), False
-        dtype = _working_type()
+        dtype, shape = _working_type(), plain.size()  # a class may say otherwise of its ``shape``
         with self._lock:
-            batch = self._batches.get((plain.shape, dtype)) or self._batch(plain.shape, dtype)
+            batch = self._batches.get((shape, dtype)) or self._batch(shape, dtype)
             number = self._next
             batch.add(plain, is_finite, number)
             self._next += 1
@@ -137,7 +137,7 @@ class Sketches:
 
     def _there(self, plain: torch.Tensor) -> torch.Tensor:
         """The sums, then how many are NaN and infinite, in float64: (NUMBERS + 2,)."""
-        grid = grid_of(tuple(plain.shape))
+        grid = grid_of(tuple(plain.size()))
         dtype = _working_type()
         numbers = plain.reshape(-1).float()
         counts = torch.stack((numbers.isnan().sum(), numbers.isinf().sum())).double()

@@ -17,6 +17,9 @@ from torch import nn
 
 from msprobe_collector import PrecisionDebugger
 
+ALONE = {"summary_mode": "statistics"}
+EVIDENCE = {"summary_mode": "sketch", "flow": True}  # what is known of a tensor at most
+
 
 class Dump(NamedTuple):
     """The files of one step and rank."""

@@ -16,7 +16,7 @@ from torch import nn
 
 from msprobe_collector import PrecisionDebugger
 from msprobe_collector.intercept import redirect
-from tests.collector.recording import read_dump, record, saved_tensor, write_config
+from tests.collector.recording import ALONE, EVIDENCE, read_dump, record, saved_tensor, write_config
 
 
 class Failing(torch.autograd.Function):
@@ -49,7 +49,8 @@ def test_a_pass_that_failed_is_not_the_latest(tmp_path: Path) -> None:
     assert dump.parents["Module.1.Linear.backward.2"] is None
 
 
-def test_parameters_may_be_swapped(tmp_path: Path) -> None:
+@pytest.mark.parametrize("section", [ALONE, EVIDENCE], ids=["alone", "evidence"])
+def test_parameters_may_be_swapped(section: dict[str, Any], tmp_path: Path) -> None:
     """Torch refuses tensors to which there are weak references."""
     model = nn.Sequential(nn.Linear(2, 2))
     x = torch.ones(1, 2)
@@ -64,7 +65,7 @@ def test_parameters_may_be_swapped(tmp_path: Path) -> None:
             torch.__future__.set_swap_module_params_on_conversion(False)
         (model(x.double()) * 3).sum().backward()
 
-    dump = record(tmp_path, step, model)
+    dump = record(tmp_path, step, model, statistics=section)
     entry = dump.data["Module.0.Linear.forward.1"]
     assert [item["dtype"] for item in entry["parameters"].values()] == ["torch.float64"] * 2
     gradient = dump.data["Module.0.Linear.parameters_grad"]["bias"][0]
@@ -195,6 +196,7 @@ def let_be() -> tuple[int, int, int]:
 
 
 @pytest.mark.usefixtures("garbage")
+@pytest.mark.parametrize(("flow", "rarer"), [(False, 50), (True, 80)])
 @pytest.mark.parametrize(
     ("before", "meanwhile"),
     [(decided_before, None), (decided_before, decided_meanwhile), (let_be, None)],
@@ -202,6 +204,8 @@ def let_be() -> tuple[int, int, int]:
 def test_the_program_decides_when_to_look_for_garbage(
     before: Callable[[], tuple[int, int, int]],
     meanwhile: Callable[[], tuple[int, int, int]] | None,
+    flow: bool,
+    rarer: int,
     tmp_path: Path,
 ) -> None:
     wanted = before()
@@ -214,8 +218,8 @@ def test_the_program_decides_when_to_look_for_garbage(
         if meanwhile is not None:
             wanted = meanwhile()
 
-    rare = (50 * wanted[0], *wanted[1:])
-    record(tmp_path, step, nn.Linear(2, 2))
+    rare = (rarer * wanted[0], *wanted[1:])
+    record(tmp_path, step, nn.Linear(2, 2), statistics={"flow": flow})
     assert found == [rare]
     assert gc.get_threshold() == wanted
 

@@ -19,7 +19,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 
 from msprobe_collector import PrecisionDebugger
-from tests.collector.recording import read_dump, record, saved_tensor, write_config
+from tests.collector.recording import ALONE, EVIDENCE, read_dump, record, saved_tensor, write_config
 from tests.collector.versions import needs_torch
 from tests.processes import run_program
 
@@ -179,9 +179,13 @@ def test_what_a_shrunk_storage_no_longer_reaches_is_not_read(
         assert numbers == [1, None, 1, 1 if stride == 1 else None, None]
 
 
-def test_lazy_modules_are_named_and_followed_as_what_they_become(tmp_path: Path) -> None:
+@pytest.mark.parametrize("section", [ALONE, EVIDENCE], ids=["alone", "evidence"])
+def test_lazy_modules_are_named_and_followed_as_what_they_become(
+    section: dict[str, Any], tmp_path: Path
+) -> None:
     model = nn.Sequential(nn.LazyLinear(3), nn.ReLU())
-    dump = record(tmp_path, lambda: model(torch.ones(1, 2)).sum().backward(), model)
+    step = lambda: model(torch.ones(1, 2)).sum().backward()  # noqa: E731
+    dump = record(tmp_path, step, model, statistics=section)
     assert "weight" in dump.data["Module.0.Linear.parameters_grad"]
     assert dump.data["Module.0.Linear.forward.0"]["parameters"]["weight"]["shape"] == [3, 2]
     assert not traces(model)
@@ -348,10 +352,13 @@ def test_a_forked_child_ends_while_files_are_pending(tmp_path: Path) -> None:
     assert saved_tensor(dump.directory, "Module.0.Linear.forward.50.output.0.pt").shape == (256, 64)
 
 
-@pytest.mark.parametrize("task", ["structure", "statistics", "tensor"])
-def test_two_threads_train_a_model_each(task: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("task", "section"),
+    [("structure", {}), ("statistics", ALONE), ("statistics", EVIDENCE), ("tensor", {})],
+)
+def test_two_threads_train_a_model_each(task: str, section: dict[str, Any], tmp_path: Path) -> None:
     """One may be freeing its gradients while the backward pass of the other begins or ends."""
-    config = write_config(tmp_path, task=task, level="L0")
+    config = write_config(tmp_path, task=task, level="L0", **{task: section})
     answer = run_program(
         tmp_path,
         f"""

@@ -20,7 +20,7 @@ from torch import nn
 
 import msprobe_collector
 from msprobe_collector import PrecisionDebugger
-from tests.collector.recording import read_dump
+from tests.collector.recording import ALONE, EVIDENCE, read_dump, write_config
 
 PACKAGE = str(Path(msprobe_collector.__file__).parent)
 
@@ -88,12 +88,17 @@ def default_handling() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("handler", HANDLERS, ids=lambda handler: handler.__name__)
+@pytest.mark.parametrize("section", [ALONE, EVIDENCE], ids=["alone", "evidence"])
 def test_what_a_signal_raises_reaches_the_training(
-    handler: Callable[..., None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    section: dict[str, Any],
+    handler: Callable[..., None],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     signal.signal(signal.SIGUSR1, handler)
     model = Net()
-    debugger = PrecisionDebugger(dump_path=tmp_path, level="mix")
+    config = write_config(tmp_path, statistics=section)
+    debugger = PrecisionDebugger(config_path=config)
     debugger.start(model)
     with pytest.raises(TooLongError):
         model(torch.ones(1, 2))
@@ -103,7 +108,7 @@ def test_what_a_signal_raises_reaches_the_training(
     debugger.step()
     assert not hooks(model)
     assert not torch._C._len_torch_function_stack()
-    names = read_dump(tmp_path / "step0" / "rank").names()
+    names = read_dump(tmp_path / "dump" / "step0" / "rank").names()
     assert {"Module.inner.Linear.forward.0", "Module.named.Named.backward.1"} <= set(names)
     assert not [text for text in caplog.messages if "not recorded" in text or "any more" in text]
 

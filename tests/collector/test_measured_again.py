@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 
 from msprobe_collector.record.statistics import is_in_memory, is_unchanged
-from tests.collector.recording import record
+from tests.collector.recording import EVIDENCE, record
 from tests.small_graphs import RANDOMS
 
 MANY = 5000  # numbers, of which the sum alone is kept
@@ -72,7 +72,7 @@ def test_rows_that_differ_in_length_have_none(
 ) -> None:
     rows = [torch.ones(2, 3), torch.ones(4, 3)]
     nested = torch.nested.nested_tensor(rows, layout=layout)
-    dump = record(tmp_path, lambda: torch.relu(nested), level="L1")
+    dump = record(tmp_path, lambda: torch.relu(nested), level="L1", statistics=EVIDENCE)
     assert dump.data["Torch.relu.0.forward"]["input_args"][0]["shape"] == shape
 
 

@@ -109,7 +109,9 @@ def differing_arguments(
             shapes = _shape(table, node, texts), _shape(bench, partners, texts)
             if _is_counted_from_the_end(operator, name, (int(left), int(right)), shapes):
                 continue
-        if _equal(left, right) or (other_types and "torch.dtype" in kinds_here):
+        # A base, as of rotary positions, and an exponent stand for themselves.
+        hides = "pow" not in (operator.name, *operator.parts)
+        if _equal(left, right, hides=hides) or (other_types and "torch.dtype" in kinds_here):
             continue
         if _is_idle(operator, name):
             continue
@@ -120,7 +122,7 @@ def differing_arguments(
                 right,
                 is_count=kinds_here <= {"int", "slice"}
                 or (bool(is_maker[table.node[row]]) and _are_counts(left, right)),
-                is_slight=_equal(left, right, _ROUNDED),
+                is_slight=_equal(left, right, _ROUNDED, hides=hides),
             )
         )
     return result
@@ -335,7 +337,7 @@ def _same_slice(left: str, right: str) -> bool:
     return stop is None or other_stop is None or stop == other_stop
 
 
-def _equal(left: str, right: str, same: float = _SAME) -> bool:
+def _equal(left: str, right: str, same: float = _SAME, *, hides: bool = True) -> bool:
     if left == right or "0x" in left or "0x" in right:
         return True
     if {left.partition(":")[0], right.partition(":")[0]} <= {"cpu", "cuda", "npu"}:
@@ -344,6 +346,6 @@ def _equal(left: str, right: str, same: float = _SAME) -> bool:
         n, b = float(left), float(right)
     except ValueError:
         return False
-    if min(abs(n), abs(b)) >= _LEAST_MASK and (n > 0) == (b > 0):
+    if hides and min(abs(n), abs(b)) >= _LEAST_MASK and (n > 0) == (b > 0):
         return True  # the lowest number of each side's type, to hide what it stands for
     return n == b or abs(n - b) <= same * max(abs(n), abs(b))

@@ -27,7 +27,8 @@ class Limits:
     """Parts of a size that ``share`` of the calls would have shown, 0 where there are none.
 
     ``factor`` is one that all elements of what a forward call puts out are off by. ``levels`` are
-    the errors that were expected, forward and backward. ``hides``: many calls hide much.
+    the errors that were expected, forward and backward. ``hides``: many calls hide much;
+    ``by_statistics``: nothing else was recorded of any tensor.
     """
 
     share: float = 1.0
@@ -36,6 +37,7 @@ class Limits:
     factor: float = 0.0
     levels: tuple[float, float] = (0.0, 0.0)
     hides: bool = False
+    by_statistics: bool = False
 
     @property
     def told(self) -> Facts:
@@ -44,14 +46,14 @@ class Limits:
             return ()
         calls = round(100 * self.share)
         factor = fact("limits.factor", factor=self.factor, calls=calls)
+        places = (fact("limits.places"),) if self.by_statistics else ()
         if not self.backward:
             noise = fact("assumed_noise.forward", forward=self.levels[0])
-            return (factor, fact("limits.forward", forward=self.forward, calls=calls), noise)
-        return (
-            factor,
-            fact("limits", forward=self.forward, backward=self.backward, calls=calls),
-            fact("assumed_noise", forward=self.levels[0], backward=self.levels[1]),
-        )
+            whole = fact("limits.forward", forward=self.forward, calls=calls)
+        else:
+            noise = fact("assumed_noise", forward=self.levels[0], backward=self.levels[1])
+            whole = fact("limits", forward=self.forward, backward=self.backward, calls=calls)
+        return (factor, whole, *places, noise)
 
 
 def limits_of(evidence: Evidence) -> Limits:
@@ -83,6 +85,7 @@ def limits_of(evidence: Evidence) -> Limits:
         factor=THRESHOLD * _quantile(norm[~back], share),
         levels=(_quantile(told[~back], 0.5), _quantile(told[back], 0.5)),
         hides=many and (runs.is_mixed or in_half) and len(rows) >= _FEW,
+        by_statistics=bool(np.isnan(seen.exact[rows]).all()),
     )
 
 

@@ -364,6 +364,7 @@ def _widest(places: list[PlaceRuling]) -> Facts:
     for codes in (
         ("limits.factor",),
         ("limits", "limits.forward"),
+        ("limits.places",),
         ("assumed_noise", "assumed_noise.forward"),
     ):
         told = [one for place in places for one in place.said if one.code in codes]

@@ -50,7 +50,7 @@ def test_a_kept_side_is_as_one_read_again(many_first: bool, dumps: Path, tmp_pat
     keeper = Keeper()
     for job in jobs:
         store_pair(job, tmp_path / f"kept{job.rank}", reports.append, keeper)
-    single, many = ("bench", "npu") if many_first else ("npu", "bench")
+    single, many = ("reference", "debug") if many_first else ("debug", "reference")
     assert [one for one in reports if single in one] == [f"read {single}", f"keep {single}"]
     assert reports.count(f"read {many}") == 2
     assert len(reports) == sum(job.stages for job in jobs)

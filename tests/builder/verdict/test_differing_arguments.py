@@ -120,6 +120,9 @@ OTHER = [
         *("Tensor.masked_fill", given(X, Y, -1e9), given(X, Y, -9e3)),
         Argument("2", "-1000000000.0", "-9000.0"),
     ),
+    # Bases of rotary positions, which hide nothing.
+    ("Tensor.__rpow__", given(X, 5e5), given(X, 1e4), Argument("1", "500000.0", "10000.0")),
+    ("Torch.pow", given(1e6, X), given(5e5, X), Argument("0", "1000000.0", "500000.0")),
     ("Functional.softmax", given(X, -1), given(X, 1), Argument("1", "-1", "1", is_count=True)),
     # Numbers that are the same modulo the number of dimensions, and are no dimensions.
     ("Torch.roll", given(X, -1, 1), given(X, 2, 1), Argument("1", "-1", "2", is_count=True)),

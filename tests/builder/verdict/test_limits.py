@@ -94,13 +94,14 @@ def test_limits_of_the_whole_are_the_widest_of_all_places() -> None:
     told = [
         (limits[0], noise[0], vanished[0]),
         (limits[1], noise[1], vanished[1]),
-        (fact("limits.factor", calls=75, factor=1.5), limits[2]),
+        (fact("limits.factor", calls=75, factor=1.5), limits[2], fact("limits.places")),
     ]
     places = [PlaceRuling(0, rank, CLEAN, said, 9) for rank, said in enumerate(told)]
     assert ruled(places=places).said == (
         fact("clean", nodes=27),
         fact("limits.factor", calls=75, factor=1.5),
         fact("limits", calls=90, forward=0.03, backward=0.2),
+        fact("limits.places"),
         noise[1],
         vanished[0],
     )
