@@ -110,28 +110,25 @@ def read_dump(
         del hierarchy  # as large as what was read of it
         repeated: list[str] = []
         stacks = read_stacks({} if stack_path in lacks else _stacks(source, repeated), names)
-        reader = (
-            _InMemoryReader(source)
-            if isinstance(source, InMemoryDump)
-            else _file_reader(path, gradients_by_argument)
-        )
+        reader = _InMemoryReader(source) if isinstance(source, InMemoryDump) else _file_reader(path)
         parameters = Parameters(texts)
         records: dict[str, int] = {}
         recomputed: set[int] = set()
         malformed: list[str] = []
         for name, read in reader:
-            written = isinstance(read, Written)
+            written = type(read) is Written
             data = read.alike.record if written else read
-            name = _of_later_pass(name, records)
+            if name in records:
+                name = _of_later_pass(name, records)
             if not isinstance(data, dict) or name in records or name == ROOT:
                 malformed.append(name)
                 continue
             number = records[names.setdefault(name, name)] = len(records)
-            is_gradient = bool(parse_gradients(name))
+            is_gradient = "parameters_grad" in name and parse_gradients(name) is not None
             if data.get("is_recompute") is True and not is_gradient:
                 recomputed.add(number)
             if written and isinstance(reader, DumpReader):
-                parameters.add_written(number, read, reader, is_gradient=is_gradient)
+                parameters.add_written(number, read, reader, is_gradient, gradients_by_argument)
             elif is_gradient:
                 parameters.add_gradients(number, data)
             else:
@@ -173,22 +170,22 @@ def read_dump(
     )
 
 
-def _file_reader(path: Path, by_argument: bool) -> DumpReader:
+def _file_reader(path: Path) -> DumpReader:
     """Records of large files come by example, as most are alike there."""
     try:
         is_large = path.stat().st_size > _SMALL
     except OSError:  # which the reader says in its own words
         is_large = False
-    return DumpReader(path, by_example=is_large and not by_argument)
+    return DumpReader(path, by_example=is_large)
 
 
 def _of_later_pass(name: str, records: Mapping[str, int]) -> str:
-    """The name of a gradient, with the next number if one of a pass before has it already.
+    """The name that a gradient has if one of a pass before has its own: with the next number.
 
     Schedules that put off gradients of weights bring those of several passes at once, and
     recorders number them all alike.
     """
-    stem, number = (parse_gradients(name) if name in records else None) or ("", None)
+    stem, number = parse_gradients(name) or ("", None)
     if number is None:
         return name
     while f"{stem}.parameters_grad.{number}" in records:
