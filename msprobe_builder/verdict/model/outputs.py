@@ -134,15 +134,18 @@ def _with_repetitions(runs: Runs, rows: Int, score: Float) -> Float:
     inside = np.flatnonzero(calls.is_api[node] & (parent[node] > 0))
     around = parent[node[inside]]
     # Which of the calls of one operator in its module it is, and which of the tensors of it.
-    key = np.stack([around, calls.operations[node[inside]]])
-    order = np.lexsort((inside, key[1], key[0]))
-    changes = np.flatnonzero(np.append(True, (np.diff(key[:, order]) != 0).any(axis=0)))
-    turn = np.arange(len(order)) - np.repeat(changes, np.diff(np.append(changes, len(order))))
-    place = np.empty((3, len(inside)), dtype=np.int64)
-    place[:, order] = np.stack([calls.stem[around], key[1], np.zeros(len(order))])[:, order]
-    place[2, order] = turn
-    _, group = np.unique(place, axis=1, return_inverse=True)
-    group = group.reshape(-1)
+    operation = calls.operations[node[inside]]
+    order = np.lexsort((inside, operation, around))
+    changes = (np.diff(around[order]) != 0) | (np.diff(operation[order]) != 0)
+    changes = np.flatnonzero(np.append(True, changes))
+    turn = np.empty(len(order), dtype=np.int64)
+    turn[order] = np.arange(len(order)) - np.repeat(
+        changes, np.diff(np.append(changes, len(order)))
+    )
+    kind = calls.stem[around] * (1 + int(operation.max(initial=0))) + operation
+    _, kind = np.unique(kind, return_inverse=True)
+    group = kind * (1 + int(turn.max(initial=0))) + turn
+    _, group = np.unique(group, return_inverse=True)
     own = score[inside]
     size = int(group.max(initial=-1)) + 1
     most, least = np.zeros(size), np.full(size, np.inf)
