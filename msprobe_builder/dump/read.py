@@ -118,12 +118,14 @@ def read_dump(
         for name, read in reader:
             written = type(read) is Written
             data = read.alike.record if written else read
-            if name in records:
+            is_record, number = isinstance(data, dict) and name != ROOT, len(records)
+            # A place in a large dict is far away, so it is gone to once.
+            if not is_record or records.setdefault(names.setdefault(name, name), number) < number:
                 name = _of_later_pass(name, records)
-            if not isinstance(data, dict) or name in records or name == ROOT:
-                malformed.append(name)
-                continue
-            number = records[names.setdefault(name, name)] = len(records)
+                if not is_record or name in records:
+                    malformed.append(name)
+                    continue
+                records[names.setdefault(name, name)] = number
             is_gradient = "parameters_grad" in name and parse_gradients(name) is not None
             if data.get("is_recompute") is True and not is_gradient:
                 recomputed.add(number)
@@ -180,12 +182,12 @@ def _file_reader(path: Path) -> DumpReader:
 
 
 def _of_later_pass(name: str, records: Mapping[str, int]) -> str:
-    """The name that a gradient has if one of a pass before has its own: with the next number.
+    """The name of a gradient, with the next number if one of a pass before has it already.
 
     Schedules that put off gradients of weights bring those of several passes at once, and
     recorders number them all alike.
     """
-    stem, number = parse_gradients(name) or ("", None)
+    stem, number = (parse_gradients(name) if name in records else None) or ("", None)
     if number is None:
         return name
     while f"{stem}.parameters_grad.{number}" in records:

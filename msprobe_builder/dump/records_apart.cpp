@@ -128,6 +128,43 @@ static const char *after_name(const char *at, const char *end) {
     return end - at >= 4 && !memcmp(at, "\": {", 4) ? at : nullptr;
 }
 
+// Whether a record that begins here is written as ``rest`` says, up to ``between`` or the end of
+// the text; then its numbers are in ``numbers``, and ``stop`` is behind it.
+static bool is_written_so(const char *at, const char *end, const char *rest, Py_ssize_t length,
+                          const char *between, Py_ssize_t gap, Buffer<const char *> &numbers,
+                          const char **stop) {
+    const char *rest_end = rest + length;
+    numbers.size = 0;
+    for (;;) {
+        const char *mark = (const char *)memchr(rest, 0, (size_t)(rest_end - rest));
+        size_t size = (size_t)((mark ? mark : rest_end) - rest);
+        if ((size_t)(end - at) < size || memcmp(at, rest, size)) return false;
+        at += size;
+        if (!mark) break;
+        if (end - at < 4 || memcmp(at, "\": ", 3)) return false;
+        const char *number[2] = {at + 3, after_number(at + 3, end)};
+        if (!number[1] || !numbers.add(number, 2)) return false;
+        at = number[1];
+        rest = mark + 1;
+    }
+    *stop = at;
+    return at == end || (end - at >= gap && !memcmp(at, between, (size_t)gap));
+}
+
+// What came behind a record last time comes behind the next one that is written like it.
+struct Followers {
+    static const size_t ROOM = 1 << 10;
+    PyObject *of[ROOM] = {}, *next[ROOM] = {};  // held by the dict of what is known
+    static size_t place(PyObject *one) {
+        return (size_t)((uintptr_t)one * 0x9E3779B97F4A7C15u >> 48) & (ROOM - 1);
+    }
+    PyObject *behind(PyObject *one) const { return of[place(one)] == one ? next[place(one)] : nullptr; }
+    void learn(PyObject *one, PyObject *following) {
+        of[place(one)] = one;
+        next[place(one)] = following;
+    }
+};
+
 // (name, rest, numbers) of a record that nothing is known of.
 static PyObject *told(PyObject *name, PyObject *rest, const Record &record) {
     PyObject *numbers = PyList_New((Py_ssize_t)(record.numbers.size / 2));
@@ -142,7 +179,8 @@ static PyObject *told(PyObject *name, PyObject *rest, const Record &record) {
 PyDoc_STRVAR(apart_doc,
              "apart(text, between, known, first)\n--\n\n"
              "The records of a text from byte ``first`` on, with ``between`` from one to the next, up\n"
-             "to one that ``known`` does not have by what it says beside its numbers:\n"
+             "to one that ``known`` does not have by what it says beside its numbers, which is the\n"
+             "third of what it has:\n"
              "(names, what is known of each, numbers of all as float64, rest, place).\n\n"
              "``rest`` is name, text and numbers of the unknown record, None at the end or before\n"
              "what is no record. ``place`` is the byte behind it, -1 behind the last.");
@@ -165,21 +203,39 @@ static PyObject *apart(PyObject *, PyObject *arguments) {
     Buffer<double> numbers;
     PyObject *names = PyList_New(0), *found = PyList_New(0), *rest = nullptr;
     bool is_fine = names && found;
+    Followers followers;
+    PyObject *before = nullptr;
     while (is_fine && at) {
-        const char *next = (const char *)memmem(at, (size_t)(end - at), between, (size_t)gap);
-        const char *stop = next ? next : end, *name_end = after_name(at, stop);
+        const char *name_end = after_name(at, end);
         if (!name_end) break;
-        if (!take_apart(name_end + 3, stop, record)) {
-            PyErr_NoMemory();
-            is_fine = false;
-            break;
+        PyObject *one = before ? followers.behind(before) : nullptr, *said = nullptr;
+        const char *stop = nullptr;
+        if (one) {
+            Py_ssize_t size = 0;
+            PyObject *wanted = PyTuple_GetItem(one, 2);
+            const char *written = wanted ? PyUnicode_AsUTF8AndSize(wanted, &size) : nullptr;
+            if (!written) {
+                is_fine = false;
+                break;
+            }
+            if (!is_written_so(name_end + 3, end, written, size, between, gap, record.numbers, &stop))
+                one = nullptr;
+        }
+        if (!one) {
+            stop = (const char *)memmem(at, (size_t)(end - at), between, (size_t)gap);
+            if (!stop) stop = end;
+            if (stop < name_end) break;
+            if (!take_apart(name_end + 3, stop, record)) {
+                PyErr_NoMemory();
+                is_fine = false;
+                break;
+            }
+            said = PyUnicode_FromStringAndSize(record.rest.items, (Py_ssize_t)record.rest.size);
+            one = said ? PyDict_GetItemWithError(known, said) : nullptr;
         }
         PyObject *name = PyUnicode_FromStringAndSize(at, name_end - at);
-        PyObject *said =
-            PyUnicode_FromStringAndSize(record.rest.items, (Py_ssize_t)record.rest.size);
-        PyObject *one = name && said ? PyDict_GetItemWithError(known, said) : nullptr;
-        at = next ? next + gap : nullptr;
-        if (one) {
+        at = stop == end ? nullptr : stop + gap;
+        if (one && name) {
             is_fine = !PyList_Append(names, name) && !PyList_Append(found, one);
             for (size_t i = 0; is_fine && i < record.numbers.size; i += 2) {
                 const char *from = record.numbers.items[i];
@@ -190,15 +246,16 @@ static PyObject *apart(PyObject *, PyObject *arguments) {
                     is_fine = false;
                 }
             }
-        } else if (!PyErr_Occurred()) {
-            rest = told(name, said, record);
+            if (before) followers.learn(before, one);
+            before = one;
+        } else {
+            if (!PyErr_Occurred()) rest = told(name, said, record);
+            is_fine = rest != nullptr;
+            one = nullptr;
         }
         Py_XDECREF(name);
         Py_XDECREF(said);
-        if (!one) {
-            is_fine = rest != nullptr;
-            break;
-        }
+        if (!one) break;
     }
     PyObject *read = nullptr;
     if (is_fine)

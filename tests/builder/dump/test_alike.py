@@ -286,7 +286,9 @@ def test_any_text_is_taken_apart_alike(text: str, is_known: bool) -> None:
             reader = WrittenAlike(dict, twice)
             read: list[list[Any]] = []
             for part in (text, text) if is_known else (text,):
-                records = reader.records(f'a": {{"b": 1.5}},\n "{part}', '},\n "')
+                # What came behind a record once is expected behind it again.
+                before = f'a": {{"b": 1.5}},\n "{part}}},\n "'
+                records = reader.records(f'{before}{before}a": {{"b": 0.5}},\n "{part}', '},\n "')
                 read.append([])
                 while True:
                     try:
