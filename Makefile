@@ -9,7 +9,7 @@ endif
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
-# Twice quiet: errors only. What is never imported needs no compiling; our module is compiled once, below.
+# Twice quiet: errors only. What is never imported needs no compiling; our modules are compiled once, below.
 PIP := MSPROBE_COMPILED=0 PIP_NO_COMPILE=1 PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=2 $(PY) -m pip
 NPM := $(PY) scripts/node.py
 # Tests run side by side; an idle process takes half of what another has still to do.
@@ -198,7 +198,7 @@ test-versions: wheel ## the wheel with the oldest and newest Python, numpy, prot
 .PHONY: clean
 clean: ## remove everything that was made here
 	rm -rf $(VENV) .cache build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -rf tb_graph_ascend/static tb_graph_ascend/generated msprobe_collector/one_pass/*.so
+	rm -rf tb_graph_ascend/static tb_graph_ascend/generated msprobe_collector/one_pass/*.so msprobe_builder/dump/*.so
 	rm -rf frontend_polymer/node_modules frontend_polymer/src/generated
 	rm -rf $(EXAMPLE)/correct $(EXAMPLE)/wrong_attention_scale
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -222,7 +222,7 @@ $(VENV)/.runtime: setup.cfg pyproject.toml constraints.txt | $(PY)
 	@touch $@
 
 # Where there is no compiler nothing is made, and all works without.
-$(VENV)/.compiled: scripts/compiled.py $(wildcard msprobe_collector/one_pass/*.h msprobe_collector/one_pass/*.cpp) | $(VENV)/.runtime
+$(VENV)/.compiled: scripts/compiled.py $(wildcard msprobe_collector/one_pass/*.h msprobe_collector/one_pass/*.cpp msprobe_builder/dump/*.cpp) | $(VENV)/.runtime
 	@$(PY) scripts/compiled.py
 	@touch $@
 

@@ -1,4 +1,4 @@
-"""The one compiled part, which goes over a tensor once; ``python scripts/compiled.py`` makes it.
+"""What is compiled: one pass over a tensor, and records of dumps; this program makes both.
 
 It is optional: where nothing can be compiled, or with MSPROBE_COMPILED=0 in the environment,
 everything is built without it, and works.
@@ -14,13 +14,16 @@ from typing import Any
 from setuptools import Extension, setup
 from setuptools.dist import Distribution
 
-FOLDER = Path("msprobe_collector/one_pass")
+SOURCES = {
+    "msprobe_collector.one_pass._compiled": Path("msprobe_collector/one_pass/module.cpp"),
+    "msprobe_builder.dump._compiled": Path("msprobe_builder/dump/records_apart.cpp"),
+}
 FLAGS = ["-std=c++17", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
 FLAGS += ["-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", "-Wno-psabi", "-g0"]
 
 
 def add() -> None:
-    """Let what setuptools builds from now on have the module, where it is wanted."""
+    """Let what setuptools builds from now on have the modules, where they are wanted."""
     # Its vectors are those of GCC and Clang, which other compilers do not have.
     if os.environ.get("MSPROBE_COMPILED") == "0" or sys.platform == "win32":
         return
@@ -28,18 +31,18 @@ def add() -> None:
 
     def begin(self: Any, *arguments: Any, **keywords: Any) -> None:
         before(self, *arguments, **keywords)
-        self.ext_modules = [module()]
+        self.ext_modules = [*map(module, SOURCES)]
 
     changed: Any = Distribution
     changed.__init__ = begin
 
 
-def module() -> Extension:
+def module(name: str) -> Extension:
     """What is compiled, for all Pythons from the one on that setup.cfg names."""
     return Extension(
-        "msprobe_collector.one_pass._compiled",
-        [str(FOLDER / "module.cpp")],
-        depends=sorted(map(str, FOLDER.glob("*.h"))),
+        name,
+        [str(SOURCES[name])],
+        depends=sorted(map(str, SOURCES[name].parent.glob("*.h"))),
         extra_compile_args=FLAGS,
         language="c++",
         optional=True,

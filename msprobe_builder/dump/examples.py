@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+from array import array
+from collections.abc import Callable, Generator, Sequence, Set
+from math import isfinite
 from typing import Any, NamedTuple
+
+from msprobe_builder.dump import compiled
 
 # Numbers that are values of an object and have a fraction or an exponent, as JSON writes them.
 # What stands first is asked first, as most values are texts.
@@ -24,6 +27,11 @@ _NUMBER = re.compile(
 NAME = re.compile(r'([^"\\\x00-\x1f]*)": (?=\{)')
 _LARGEST = 32 << 20  # characters that all examples may have; others are read in full
 _APART = "\0"  # stands in no valid JSON
+_BYTES = 8  # of a float64
+
+
+# Name and record of many; at last how many there were before what is no such record, if something.
+Records = Generator[tuple[str, Any], None, int | None]
 
 
 class Alike(NamedTuple):
@@ -39,14 +47,14 @@ class Alike(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A record that has an example, with its own numbers as they are written."""
+    """A record that has an example, with its own numbers as float64."""
 
     alike: Alike
-    numbers: list[str]
+    numbers: bytes
 
     def text(self) -> str:
-        """All of it."""
-        return _joined(self.alike.rest, self.numbers)
+        """All of it, numbers as Python writes those that they are."""
+        return _joined(self.alike.rest, list(map(_text_of, array("d", self.numbers))))
 
 
 class Example(NamedTuple):
@@ -54,8 +62,9 @@ class Example(NamedTuple):
 
     first: int
     length: int
-    constants: tuple[tuple[int, str], ...]  # place and text of the numbers that are no statistics
-    statistics: tuple[int, ...]  # places of those that are
+    constants: tuple[tuple[slice, bytes], ...]  # numbers that are read, but are no statistics
+    statistics: tuple[slice, ...]  # where those are that are, among the bytes of all
+    is_plain: bool  # all numbers are statistics, in the order of the rows
 
 
 class WrittenAlike:
@@ -68,36 +77,68 @@ class WrittenAlike:
         self._collect = collect
         self._twice = twice
 
-    def records(self, text: str, between: str) -> Iterator[tuple[str, Written | Any]]:
+    def records(self, text: str, between: str) -> Records:
         """Name and record of all that stand in a text, with ``between`` from one to the next.
 
         The first comes without its opening quotation mark, the last without its closing brace.
-        Ends before what is no such record. Records that cannot be examples come decoded.
+        Ends before what is no such record, and then returns how many there were. Records that
+        cannot be examples come decoded.
         """
         if _APART in text:
-            return
+            return 0
+        if compiled.compiled is None:
+            return (yield from self._split(text, between))
+        return (yield from self._apart(text, between))
+
+    def _split(self, text: str, between: str) -> Records:
         # All at once: for each record alone it would take half as long again.
         pieces = _NUMBER.split(text)
-        numbers, at = pieces[1::2], 0
-        for one in _APART.join(pieces[::2]).split(between):
+        written, at = pieces[1::2], 0
+        # What one call puts out others are given, so three of four texts stand there before.
+        number_of = {one: float(one) for one in set(written)}
+        numbers = array("d", list(map(number_of.__getitem__, written))).tobytes()
+        for count, one in enumerate(_APART.join(pieces[::2]).split(between)):
             name = NAME.match(one)
             if name is None:
-                return
+                return count
             rest = one[name.end() :]
             alike = self._examples.get(rest)
             if alike is not None:
                 end = at + alike.numbers
-                yield name[1], Written(alike, numbers[at:end])
+                yield name[1], Written(alike, numbers[_BYTES * at : _BYTES * end])
             else:
                 end = at + rest.count(_APART)
-                before = len(self._twice)
                 try:
-                    record = self._first(rest, numbers[at:end])
-                except ValueError:  # no record of its own
-                    del self._twice[before:]
-                    return
+                    record = self._first(rest, written[at:end])
+                except ValueError:
+                    return count
                 yield name[1], record
             at = end
+        return None
+
+    def _apart(self, text: str, between: str) -> Records:
+        """The same by the compiled module, from one record that is new to the next."""
+        count = place = 0
+        while place >= 0:
+            names, known, numbers, unknown, place = compiled.compiled.apart(
+                text, between, self._examples, place
+            )
+            at = 0
+            for name, alike in zip(names, known, strict=True):
+                end = at + _BYTES * alike.numbers
+                yield name, Written(alike, numbers[at:end])
+                at = end
+            count += len(names)
+            if unknown is None:
+                return None if place < 0 else count
+            name, rest, written = unknown
+            try:
+                record = self._first(rest, written)
+            except ValueError:
+                return count
+            yield name, record
+            count += 1
+        return None
 
     def _first(self, rest: str, numbers: list[str]) -> Written | Any:
         """A record that is written as none before; decoded as it is where it is no example.
@@ -105,7 +146,11 @@ class WrittenAlike:
         Raises ValueError when it is not one JSON value.
         """
         before = len(self._twice)
-        record, objects = decode_noting(_joined(rest, numbers), self._collect)
+        try:
+            record, objects = decode_noting(_joined(rest, numbers), self._collect)
+        except ValueError:
+            del self._twice[before:]
+            raise
         if (
             # A number elsewhere, in a list or a text, would be taken for what it is not.
             [written for written, _ in objects] != numbers
@@ -115,7 +160,12 @@ class WrittenAlike:
             return record
         self._size += len(rest)
         alike = self._examples[rest] = Alike(len(self._examples), record, rest, len(numbers))
-        return Written(alike, numbers)
+        return Written(alike, array("d", map(float, numbers)).tobytes())
+
+
+def _text_of(number: float) -> str:
+    """A number as Python's JSON has it."""
+    return repr(number) if isfinite(number) else json.dumps(number)
 
 
 def _joined(rest: str, numbers: list[str]) -> str:
@@ -143,14 +193,20 @@ def decode_noting(
     return decoder.decode(text), objects
 
 
-def example_of(numbers: list[str], places: list[int], first: int, length: int) -> Example | None:
-    """What records like this one have; None when their numbers are not in the order of the rows.
+def example_of(
+    numbers: bytes, places: Sequence[int], read: Set[int], first: int, length: int
+) -> Example:
+    """What records like this one have.
 
     ``places`` tells which of the numbers became statistics, in the order of the parameters, of
-    which there are ``length`` from row ``first`` on.
+    which there are ``length`` from row ``first`` on; ``read`` which are read at all.
     """
-    if not all(one < later for one, later in pairwise(places)):
-        return None
-    statistics = set(places)
-    constants = ((at, text) for at, text in enumerate(numbers) if at not in statistics)
-    return Example(first, length, tuple(constants), tuple(places))
+    where = [slice(at, at + _BYTES) for at in range(0, len(numbers), _BYTES)]
+    constants = [where[place] for place in sorted(read - set(places))]
+    return Example(
+        first,
+        length,
+        tuple((at, numbers[at]) for at in constants),
+        tuple(where[place] for place in places),
+        list(places) == list(range(len(where))),
+    )

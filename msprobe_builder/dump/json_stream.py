@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.dump.argument_gradients import ARGUMENT_GRADIENTS
-from msprobe_builder.dump.examples import NAME, WrittenAlike
+from msprobe_builder.dump.examples import NAME, Records, WrittenAlike
 from msprobe_builder.files.regular import is_packed, open_regular, version_of
 
 _WINDOW = 1 << 20
@@ -27,7 +27,7 @@ _AFTER_NUMBER = re.compile(r"[ \t\n\r,}]")
 _BETWEEN = re.compile(r',[ \t]*\n[ \t]*"')
 
 # Reads what stands between two records from the text of many.
-_ReadRecords = Callable[[str, str], Iterator[tuple[str, Any]]]
+_ReadRecords = Callable[[str, str], Records]
 
 
 class DumpReader:
@@ -123,30 +123,28 @@ class DumpReader:
                     continue
                 return
             records = self._text[found.end() : last]
-            count = 0
-            for record in read(records, between):
-                yield record
-                count += 1
-            if count <= records.count(between):
+            count = yield from read(records, between)
+            if count is not None:
                 taken = records.split(between, count)[:count]
                 self._position += sum(len(one) + len(between) for one in taken)
                 return
             self._position = last + 1
 
-    def _decoded(self, text: str, between: str) -> Iterator[tuple[str, Any]]:
-        """Name and record of all that stand in a text; ends before what is none."""
+    def _decoded(self, text: str, between: str) -> Records:
+        """Name and record of all that stand in a text, and how many if something else follows."""
         decode = json.JSONDecoder(object_pairs_hook=self.collect).decode
-        for one in text.split(between):
+        for count, one in enumerate(text.split(between)):
             name = NAME.match(one)
             if name is None:
-                return
+                return count
             twice = len(self.twice)
             try:
                 record = decode(one[name.end() :] + "}")
             except ValueError:  # no record of its own
                 del self.twice[twice:]
-                return
+                return count
             yield name[1], record
+        return None
 
     def _keys(self) -> Iterator[str]:
         """Keys of the object that begins here; the caller takes each value."""

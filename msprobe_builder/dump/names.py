@@ -11,6 +11,7 @@ Anything else (``optimizer``, ``….parameters_grad``, the root) has neither dir
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from sys import intern
 from typing import NamedTuple
@@ -51,7 +52,11 @@ class Name(NamedTuple):
     call: int
 
 
-@lru_cache(maxsize=1 << 15)  # ranks of one model have mostly the same names
+_REMEMBERED = 1 << 15
+_API, _MODULE = Kind.API, Kind.MODULE
+
+
+@lru_cache(maxsize=_REMEMBERED)  # ranks of one model have mostly the same names
 def parse_name(name: str) -> Name:
     """Take ``name`` apart; never fails, an unknown form is a module without a call number."""
     parts = name.rsplit(".", 2)
@@ -69,6 +74,35 @@ def parse_name(name: str) -> Name:
     if _PEER_COLLECTION.match(name):
         kind = Kind.COLLECTION
     return Name(kind, name, Direction.NONE, 0)
+
+
+def parse_names(names: Collection[str]) -> Iterable[Name]:
+    """The same of many, of which more may be looked at than are remembered."""
+    return map(parse_name, names) if len(names) <= _REMEMBERED else _parsed_anew(names)
+
+
+def _parsed_anew(names: Iterable[str]) -> Iterator[Name]:
+    """What most names are made of is asked of each stem once; the rest is left to the other."""
+    stems: dict[str, tuple[str, bool, bool]] = {}  # as one object; is it of an API, of a module
+    direction_of = _DIRECTIONS.get
+    for name in names:
+        parts = name.rsplit(".", 2)
+        if len(parts) == 3:
+            stem, call, word = parts
+            direction = direction_of(word)
+            is_api = direction is not None
+            if not is_api:
+                direction, call = direction_of(call), word
+            if direction is not None and _CALL.match(call):
+                known = stems.get(stem)
+                if known is None:
+                    prefix = stem.partition(".")[0]
+                    known = intern(stem), prefix not in MODULES, prefix not in API_PREFIXES
+                    stems[stem] = known
+                if known[1 if is_api else 2]:
+                    yield Name(_API if is_api else _MODULE, known[0], direction, int(call))
+                    continue
+        yield parse_name.__wrapped__(name)
 
 
 def format_name(name: Name) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.names import Direction, Kind, Name, format_name, parse_name
+from msprobe_builder.dump.names import Direction, Kind, Name, format_name, parse_name, parse_names
 
 Int = NDArray[np.integer[Any]]
 
@@ -23,8 +23,8 @@ class NumbersOfNames(Mapping[str, int]):
     def __init__(self, of_name: Mapping[str, int]) -> None:
         self._stems: dict[str, int] = {}
         keys, numbers = array("q"), array("i")
-        for name, number in of_name.items():
-            kind, stem, direction, call = parse_name(name)
+        several = zip(parse_names(of_name), of_name.values(), strict=True)
+        for (kind, stem, direction, call), number in several:
             keys.append(_key(self._stems.setdefault(stem, len(self._stems)), kind, direction, call))
             numbers.append(number)
         order = np.argsort(np.frombuffer(keys, dtype=np.int64), kind="stable")

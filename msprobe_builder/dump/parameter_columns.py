@@ -18,7 +18,6 @@ STATISTICS = ("Max", "Min", "Mean", "Norm")
 ALL_MISSING = 0b1111
 _WIDTH = 4  # numbers of a row
 _RUN = 3  # numbers of a run
-_TOGETHER = 1 << 16  # statistics that are read from their texts at once
 _BLOCK = 1 << 16  # rows at a time, whose places take as much memory as their statistics
 # How many statistics a row has, by which are missing.
 _RECORDED = np.array([len(STATISTICS) - one.bit_count() for one in range(16)], dtype=np.int8)
@@ -48,8 +47,7 @@ class ParameterColumns:
         self.file: dict[int, str] = {}
         self._rows = array("i")  # section, name, kind and missing; records may have them in common
         self._runs = array("q")  # record, the first of its rows and how many, in order
-        self._numbers: array[float] | list[float] = array("d")  # statistics that are recorded
-        self._written: list[str] = []  # those behind them, as texts that are not yet read
+        self._numbers = array("d")  # statistics that are recorded
         self._length = 0
         self._row_of = np.empty(0, dtype=np.int64)  # of each parameter, once it was asked for
         self._kinds: dict[ParameterKind, int] = {}
@@ -124,7 +122,6 @@ class ParameterColumns:
 
         A missing value is NaN with its bit set in ``missing``, a NaN of the dump is NaN without.
         """
-        self._read_written()
         numbers = np.asarray(self._numbers, dtype=np.float64)
         missing = self.missing.astype(np.int8)
         counts = _RECORDED[missing]
@@ -196,30 +193,14 @@ class ParameterColumns:
 
     def _begin_record(self) -> int:
         """The first row of a record whose rows are appended now."""
-        self._read_written()
         return self._row_count()
 
     def _end_record(self, record: int, first: int) -> None:
         """The rows from ``first`` on are those of a record."""
         self._runs.extend((record, first, self._row_count() - first))
 
-    def _repeat(self, record: int, first: int, count: int, written: list[str]) -> None:
-        """Append a record that differs from one before in its statistics alone."""
+    def _repeat(self, record: int, first: int, count: int, statistics: bytes) -> None:
+        """Append a record that differs from one before in its statistics, float64, alone."""
         self._runs.extend((record, first, count))
-        self._written += written
+        self._numbers.frombytes(statistics)
         self._length += count
-        if len(self._written) >= _TOGETHER:
-            self._read_written()
-
-    def _read_written(self) -> None:
-        """Read statistics from their texts, each text once.
-
-        What one call puts out others are given, so three of four stand there before.
-        """
-        if self._written:
-            number_of = {text: float(text) for text in set(self._written)}
-            self._add_numbers(list(map(number_of.__getitem__, self._written)))
-            self._written = []
-
-    def _add_numbers(self, numbers: list[float]) -> None:
-        self._numbers.extend(array("d", numbers))  # of a list it would take three times as long

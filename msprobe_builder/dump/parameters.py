@@ -8,6 +8,7 @@ a hundred megabytes, and little time for each.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import inf, isinf, isnan
 from operator import itemgetter
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from msprobe_builder.base.codes import Section as Section
 from msprobe_builder.base.limits import DEEPEST_VALUE
 from msprobe_builder.base.texts import Texts, storable
+from msprobe_builder.dump.argument_gradients import by_argument
 from msprobe_builder.dump.examples import Example, Written, decode_noting, example_of
 from msprobe_builder.dump.json_stream import DumpReader
 from msprobe_builder.dump.parameter_columns import (
@@ -79,49 +81,47 @@ class Parameters(ParameterColumns):
         self._end_record(record, first)
 
     def add_written(
-        self, record: int, written: Written, reader: DumpReader, *, is_gradient: bool
-    ) -> None:
-        """Append what the reader gave by an example, as the two above would the whole."""
-        examples = self._examples[is_gradient].setdefault(written.alike.number, [])
-        numbers = written.numbers
-        for example in examples:
-            if not example.constants:
-                self._repeat(record, example.first, example.length, numbers)
-                return
-            if all(numbers[place] == text for place, text in example.constants):
-                own = [numbers[place] for place in example.statistics]
-                self._repeat(record, example.first, example.length, own)
-                return
-        self._learn(record, written, reader, examples, is_gradient=is_gradient)
-
-    def _learn(
         self,
         record: int,
         written: Written,
         reader: DumpReader,
-        examples: list[Example],
-        *,
         is_gradient: bool,
+        gradients_by_argument: bool,
     ) -> None:
-        """Read a record in full; it is an example from then on, if all of it is in columns."""
+        """Append what the reader gave by an example, as the two above would the whole."""
+        alike, numbers = written
+        examples = self._examples[is_gradient].setdefault(alike.number, [])
+        for first, length, constants, statistics, is_plain in examples:
+            for place, one in constants:
+                if numbers[place] != one:
+                    break
+            else:
+                if not is_plain:
+                    numbers = b"".join([numbers[place] for place in statistics])
+                self._repeat(record, first, length, numbers)
+                return
+        # Read in full; it is an example from then on, if all of it is in columns.
         before = self._oddities(reader)
         data, objects = decode_noting(written.text(), reader.collect)
-        first, numbers = self._begin_record(), self._numbers
-        taken = self._numbers = []
+        if gradients_by_argument and not is_gradient:
+            data = by_argument(data)
+        first = self._begin_record()
+        before_it, taken = self._numbers, list[float]()
+        self._numbers = taken  # type: ignore[assignment] # for a while, as it keeps the objects
         try:
             (self._add_gradients if is_gradient else self._add_call)(data)
         finally:
-            self._numbers = numbers
-        self._add_numbers(taken)
+            self._numbers = before_it
+        before_it.extend(taken)
         self._end_record(record, first)
         # Which numbers became statistics, and in which order: these are the objects themselves.
         place_of = {id(one): place for place, (_, one) in enumerate(objects)}
         places = [place_of.get(id(one), -1) for one in taken]
         if -1 in places or self._oddities(reader) != before or len(examples) == _MOST_EXAMPLES:
             return
-        example = example_of(written.numbers, places, first, self._row_count() - first)
-        if example is not None:
-            examples.append(example)
+        sections = data if is_gradient else {key: data.get(key) for key, *_ in SECTION_KEYS}
+        read = {place_of[one] for one in _numbers_in(sections) if one in place_of}
+        examples.append(example_of(numbers, places, read, first, self._row_count() - first))
 
     def _oddities(self, reader: DumpReader) -> tuple[int, ...]:
         """What is counted or kept beside the columns."""
@@ -288,6 +288,19 @@ class Parameters(ParameterColumns):
                 numel *= _NAN if number is None else number
             known = self._shapes[key] = (self.texts.id(shown(shape)), numel)
         return known
+
+
+def _numbers_in(value: Any) -> Iterator[int]:
+    """The identities of all floating-point numbers in a value of JSON."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if type(one) is float:
+            yield id(one)
+        elif isinstance(one, dict):
+            left += one.values()
+        elif isinstance(one, list):
+            left += one
 
 
 def _number(value: Any) -> float | None:

@@ -110,28 +110,27 @@ def read_dump(
         del hierarchy  # as large as what was read of it
         repeated: list[str] = []
         stacks = read_stacks({} if stack_path in lacks else _stacks(source, repeated), names)
-        reader = (
-            _InMemoryReader(source)
-            if isinstance(source, InMemoryDump)
-            else _file_reader(path, gradients_by_argument)
-        )
+        reader = _InMemoryReader(source) if isinstance(source, InMemoryDump) else _file_reader(path)
         parameters = Parameters(texts)
         records: dict[str, int] = {}
         recomputed: set[int] = set()
         malformed: list[str] = []
         for name, read in reader:
-            written = isinstance(read, Written)
+            written = type(read) is Written
             data = read.alike.record if written else read
-            name = _of_later_pass(name, records)
-            if not isinstance(data, dict) or name in records or name == ROOT:
-                malformed.append(name)
-                continue
-            number = records[names.setdefault(name, name)] = len(records)
-            is_gradient = bool(parse_gradients(name))
+            is_record, number = isinstance(data, dict) and name != ROOT, len(records)
+            # A place in a large dict is far away, so it is gone to once.
+            if not is_record or records.setdefault(names.setdefault(name, name), number) < number:
+                name = _of_later_pass(name, records)
+                if not is_record or name in records:
+                    malformed.append(name)
+                    continue
+                records[names.setdefault(name, name)] = number
+            is_gradient = "parameters_grad" in name and parse_gradients(name) is not None
             if data.get("is_recompute") is True and not is_gradient:
                 recomputed.add(number)
             if written and isinstance(reader, DumpReader):
-                parameters.add_written(number, read, reader, is_gradient=is_gradient)
+                parameters.add_written(number, read, reader, is_gradient, gradients_by_argument)
             elif is_gradient:
                 parameters.add_gradients(number, data)
             else:
@@ -173,13 +172,13 @@ def read_dump(
     )
 
 
-def _file_reader(path: Path, by_argument: bool) -> DumpReader:
+def _file_reader(path: Path) -> DumpReader:
     """Records of large files come by example, as most are alike there."""
     try:
         is_large = path.stat().st_size > _SMALL
     except OSError:  # which the reader says in its own words
         is_large = False
-    return DumpReader(path, by_example=is_large and not by_argument)
+    return DumpReader(path, by_example=is_large)
 
 
 def _of_later_pass(name: str, records: Mapping[str, int]) -> str:

@@ -19,6 +19,7 @@ from msprobe_builder.dump.names import (
     module_path,
     parse_gradients,
     parse_name,
+    parse_names,
 )
 from msprobe_builder.dump.read import Dump
 from msprobe_builder.facts.fact import fact
@@ -38,7 +39,7 @@ def recorded_parents(dump: Dump) -> tuple[Parents, dict[str, Name], list[Diagnos
         for name, parent in dump.construct.parent.items()
         if name != ROOT
     }
-    names = {name: parse_name(name) for name in parents}
+    names = dict(zip(parents, parse_names(parents), strict=True))
     diagnostics = _add_missing_parents(parents, names)
     diagnostics += _add_unplaced_records(parents, names, dump)
     if not dump.is_merged:  # what hooks missed was mended when it was merged
@@ -142,6 +143,7 @@ def _repair_backward(parents: Parents, names: dict[str, Name], dump: Dump) -> No
     a backward API below a module outside that of its forward twin or of another micro-step.
     """
     micro_step = dump.construct.micro_step or {}
+    turned: dict[str | None, str | None] = {}  # of what calls stand in, which many have alike
     for child in list(parents):
         name = names[child]
         if name.direction is not Direction.BACKWARD:
@@ -156,7 +158,10 @@ def _repair_backward(parents: Parents, names: dict[str, Name], dump: Dump) -> No
         if twin not in parents:
             continue
         if name.kind is Kind.API:
-            found = _turned_backward(parents[twin], parents, names)
+            around = parents[twin]
+            if around not in turned:
+                turned[around] = _turned_backward(around, parents, names)
+            found = turned[around]
             if found is None or found == parent:
                 continue
             is_over = micro_step.get(child) != micro_step.get(parent)
@@ -238,6 +243,8 @@ def _rehang_recomputed(parents: Parents, names: dict[str, Name], dump: Dump) -> 
     another layer whose backward was still open: the k-th recomputed call of a module belongs to
     its k-th original call. Their backward calls follow them.
     """
+    if not dump.recomputed:
+        return
     calls = [
         name
         for name in parents

@@ -103,20 +103,20 @@ def build_tree(dump: Dump) -> tuple[Tree, list[Diagnostic]]:
 
 def _hang_gradients(parents: Parents, parsed: dict[str, Name], dump: Dump) -> list[Diagnostic]:
     """Add parameter gradients as last children of the module's last backward call."""
-    calls: dict[tuple[str, Direction], dict[int, str]] = {}
+    calls: dict[str, dict[int, str]] = {}  # backward ones by stem
     for entry in parents:
         name = parsed[entry]
-        if name.kind is Kind.MODULE and name.direction is not Direction.NONE:
-            calls.setdefault((name.stem, name.direction), {})[name.call] = entry
+        if name.kind is Kind.MODULE and name.direction is Direction.BACKWARD:
+            calls.setdefault(name.stem, {})[name.call] = entry
     enclosing: dict[str, str] | None = None  # backward calls by path, made when needed
     homeless = []
     for record in dump.records:
-        found = parse_gradients(record)
+        found = parse_gradients(record) if "parameters_grad" in record else None
         if found is None or record in parents:
             continue
         parsed[record] = parse_name(record)
         stem, call = found
-        backward = calls.get((stem, Direction.BACKWARD))
+        backward = calls.get(stem)
         if backward:
             parents[record] = backward.get(-1 if call is None else call, backward[max(backward)])
             continue
@@ -132,12 +132,8 @@ def _hang_gradients(parents: Parents, parsed: dict[str, Name], dump: Dump) -> li
     )
 
 
-def _backward_by_path(calls: dict[tuple[str, Direction], dict[int, str]]) -> dict[str, str]:
-    return {
-        module_path(stem): entries[max(entries)]
-        for (stem, direction), entries in calls.items()
-        if direction is Direction.BACKWARD
-    }
+def _backward_by_path(calls: dict[str, dict[int, str]]) -> dict[str, str]:
+    return {module_path(stem): entries[max(entries)] for stem, entries in calls.items()}
 
 
 def _enclosing(stem: str, by_path: dict[str, str]) -> str | None:

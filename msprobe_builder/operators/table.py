@@ -18,14 +18,17 @@ _REGION = "ParallelRegion"  # Megatron's functions around collectives
 _TYPES = {"f": "float", "b": "bool"}  # of places that count arguments of one type
 
 
-@lru_cache(maxsize=1 << 14)
 def operator_of(stem: str) -> Operator:
     """The operator of a call or a module: ``Tensor.__add__`` and ``Primitive.AddExt`` are ``add``.
 
     Of a name that nobody knows the result has the kind ``OTHER`` and the bare name in lower case.
     """
     prefix, dot, rest = stem.partition(".")
-    name = rest.rpartition(".")[2] if dot else stem
+    return _operator_of(prefix, rest.rpartition(".")[2] if dot else stem)
+
+
+@lru_cache(maxsize=1 << 14)  # of the classes of modules, of which a model has many
+def _operator_of(prefix: str, name: str) -> Operator:
     if prefix in MODULES:
         return _of_class(name)
     names = _names()

@@ -26,7 +26,15 @@ from msprobe_builder.verdict.differences.loss_scale import without_loss_scale
 from msprobe_builder.verdict.findings import Cause, Weighed
 from msprobe_builder.verdict.model.certainty import probabilities, strength
 from msprobe_builder.verdict.model.choices import behind_choices, chosen_otherwise
-from msprobe_builder.verdict.model.clue import CHOSE, ONE_SIDED, ROOTS, Clue, Evidence, is_merged
+from msprobe_builder.verdict.model.clue import (
+    CHOSE,
+    LEAST,
+    ONE_SIDED,
+    ROOTS,
+    Clue,
+    Evidence,
+    is_merged,
+)
 from msprobe_builder.verdict.model.clues import clues, felt
 from msprobe_builder.verdict.model.conduct import conduct_of, with_draws_known, with_falling_powers
 from msprobe_builder.verdict.model.coverage import Coverage, coverage
@@ -34,8 +42,9 @@ from msprobe_builder.verdict.model.lacking import gradients_alone, trains_otherw
 from msprobe_builder.verdict.model.limits import limits_of
 from msprobe_builder.verdict.model.noise import noise_of, reduced_of
 from msprobe_builder.verdict.model.observations import observe
+from msprobe_builder.verdict.model.places import Spare, placed
 from msprobe_builder.verdict.model.propagation import beside_noise, propagate
-from msprobe_builder.verdict.model.ranking import once, placed, ranked
+from msprobe_builder.verdict.model.ranking import once, ranked
 from msprobe_builder.verdict.model.rivals import Rivals
 from msprobe_builder.verdict.model.roles import roles
 from msprobe_builder.verdict.model.runs import Runs, only_runs_forward, runs_of
@@ -67,7 +76,7 @@ Bool = NDArray[np.bool_]
 
 _LEAST = 0.005  # the chance below which nobody looks at a place
 _MOST = 50  # suspects that are kept of one step and rank
-_EXPLAINED, _MOST_UNUSUAL = 2.5, 3  # of what rounding explains, what is worth a word
+_MOST_UNUSUAL = 3  # of what rounding explains, what is worth a word
 _OF_CALLS = (Cause.OUTPUT, Cause.EXTERNAL, *ONE_SIDED)
 
 
@@ -91,12 +100,14 @@ def _judged(result: PairResult, weighing: Weighing) -> Judgement:
         result, scale = without_loss_scale(result)
     evidence, behind, products, noise = _evidence_of(result, weighing.without)
     runs, ranks = evidence.runs, of_ranks(evidence, result)
-    given = clues(evidence, weighing)
-    if ranks is not None:
+    spare = Spare()
+    if ranks is None:
+        given = clues(evidence, weighing, spare)
+    else:
         evidence = ranks.evidence
         given = ranks.unexplained(clues(evidence, weighing), weighing)
         given += weighing.wanted(ranks.clues())
-    noticed, vanished = felt(evidence, given, weighing)
+    noticed, vanished = felt(evidence, given, weighing, spare=spare)
     rivals = Rivals(evidence, weighing)
     found = once([rivals.beside(one) for one in ranked(evidence, noticed, weighing)[:_MOST]])
     found = _certain_first(found) if ranks is None else _roots_first(found)
@@ -107,7 +118,7 @@ def _judged(result: PairResult, weighing: Weighing) -> Judgement:
     if scale is not None:  # which one side has a call for
         found = [one for one in found if one.row >= 0 or one.cause not in ONE_SIDED]
     found, chances = _in_order(found)
-    weighed = weighing.weighed(given, found, placed(runs))
+    weighed = weighing.weighed(given, found, placed(runs), spare)
     for kind, times in (("loss_scale", int(scale is not None)), ("fewer_digits", len(products))):
         weighed += (Weighed(kind, times, 0),) if times else ()
     role, source = roles(evidence, found, [one for one in vanished if one.meets_again])
@@ -139,7 +150,7 @@ def _judged(result: PairResult, weighing: Weighing) -> Judgement:
     if conclusion == CLEAN:
         said += told_of_alone(runs)
     if has_code(said, HIDDEN):
-        unusual = _unusual(evidence, given, weighing)
+        unusual = _unusual(evidence, given, weighing, spare)
         chances = probabilities(unusual)
         suspects = [
             _suspect(evidence, result, one, chance, 0)
@@ -249,9 +260,9 @@ def _with_limits(
     return conclusion, said + limits.told + gradients
 
 
-def _unusual(evidence: Evidence, given: list[Clue], weighing: Weighing) -> list[Clue]:
+def _unusual(evidence: Evidence, given: list[Clue], weighing: Weighing, spare: Spare) -> list[Clue]:
     """Where half precision explains all, what it explains worst: the likeliest, if there is one."""
-    found, _ = felt(evidence, given, weighing, _EXPLAINED)
+    found, _ = felt(evidence, given, weighing, LEAST, spare)
     found = [one for one in ranked(evidence, found, weighing) if one.cause in _OF_CALLS]
     found.sort(key=lambda one: -one.score)
     told = (fact("unusual", times=one.score) for one in found)

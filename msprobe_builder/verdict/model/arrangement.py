@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.floating import discrete_types
-from msprobe_builder.graph.part import Part, inputs_of, put_out_by
+from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.model.observations import masked_rows
 from msprobe_builder.verdict.model.runs import Runs
@@ -22,7 +21,6 @@ _ARRANGING = {
 }
 # Calls of one tensor through which another arrangement goes unseen.
 _BLIND = _ARRANGING | {Kind.CAST, Kind.POINTWISE, Kind.SLICE}
-_PLACING = {Kind.REPEAT, Kind.TURN, Kind.SORT, Kind.PICK, Kind.PLACE}
 _FURTHEST = 12
 _NEAR = 200
 
@@ -89,15 +87,10 @@ def _unmatched_choice(runs: Runs, node: int) -> tuple[int, int] | None:
     one that put elements to places.
     """
     found = []
-    for side, part, partner in ((0, runs.npu, runs.partner), (1, runs.bench, runs.bench_partner)):
+    for side, put_out in enumerate(runs.choices_alone):
         before = node if side == 0 else int(runs.partner[node])
-        unmatched = part.calls.is_forward_call & (partner < 0)
-        moves = unmatched & part.calls.are(lambda one: one.kind in _PLACING)
-        discrete = discrete_types(runs.texts)[part.table.dtype_id] & part.table.is_tensor
-        discrete |= moves[part.table.node]
-        put_out = part.table.node[discrete & put_out_by(part, unmatched)]
-        near = put_out[(put_out < before) & (before - put_out < _NEAR)]
-        found += [(before - int(one), side, int(one)) for one in near[:1]]
+        near = put_out[np.searchsorted(put_out, before - _NEAR, "right") :][:1]
+        found += [(before - one, side, one) for one in near.tolist() if one < before]
     return min(found)[1:] if found else None
 
 

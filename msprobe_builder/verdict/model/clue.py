@@ -29,6 +29,8 @@ Float = NDArray[np.float64]
 
 # From which score on a clue is worth a look: planted faults score above, runs without one below.
 THRESHOLD = 7.0
+LEAST = 2.5  # times what rounding explains: the likeliest of it, where nothing is above
+LOOKED_AT = 200  # clues of a cause that are looked at closely, those that come first in the run
 BELIEVED = 10.0  # from which on numbers alone are right in three of ten
 ONE_SIDED = (Cause.MISSING, Cause.EXTRA)
 NUMBERS = (Cause.OUTPUT, Cause.EXTERNAL, Cause.BETWEEN)  # of what numbers alone tell

@@ -24,6 +24,7 @@ from msprobe_builder.verdict.model.agreement import (
 from msprobe_builder.verdict.model.clue import (
     BELIEVED,
     DOUBT,
+    LOOKED_AT,
     NUMBERS,
     ONE_SIDED,
     THRESHOLD,
@@ -42,13 +43,12 @@ from msprobe_builder.verdict.model.outputs import (
     of_draws,
     of_outputs,
 )
-from msprobe_builder.verdict.model.ranking import placed
+from msprobe_builder.verdict.model.places import Spare, placed
 from msprobe_builder.verdict.model.runs import Runs
 from msprobe_builder.verdict.model.weighing import Weighing
 
 Float = NDArray[np.float64]
 
-_MOST = 200  # clues of a cause that are looked at closely
 _VANISHED = 50.0  # times smaller an error is behind the module in which it was
 _GIVEN = (*NUMBERS, Cause.MISSING, Cause.EXTRA, Cause.WIRING)
 _MOST_OF_IT = 0.3  # of its size, ten times what half precision leaves open
@@ -57,19 +57,21 @@ _USED = 20.0  # times less than a tensor itself is what it is used as off
 _OF_PROGRAM = (Cause.ARGUMENT, Cause.GRADIENT, Cause.WEIGHT, Cause.WEIGHTS)
 
 
-def clues(evidence: Evidence, weighing: Weighing) -> list[Clue]:
-    """All clues, in no order."""
+def clues(evidence: Evidence, weighing: Weighing, spare: Spare | None = None) -> list[Clue]:
+    """All clues, in no order, but for those that are kept as ``spare``."""
     # What is cut off from training keeps its value; of another value it is another tensor.
     needing = evidence.requires_grad
     needing = needing[~(evidence.seen.size[needing] > _MOST_OF_IT)]
     found = [
-        *of_outputs(evidence),
+        *of_outputs(evidence, spare),
         *of_draws(evidence),
-        *of_edges(evidence),
+        *of_edges(evidence, spare),
         *of_lacking(evidence.runs),
         *cut_off(evidence.runs, needing),
         *([] if evidence.is_merged else undone(evidence.runs)),
     ]
+    if spare is not None:
+        spare.without(weighing.without)
     return weighing.wanted(_weights_once(evidence.runs, found))
 
 
@@ -89,12 +91,16 @@ def _weights_once(runs: Runs, found: list[Clue]) -> list[Clue]:
 
 
 def felt(
-    evidence: Evidence, found: list[Clue], weighing: Weighing, least: float = THRESHOLD
+    evidence: Evidence,
+    found: list[Clue],
+    weighing: Weighing,
+    least: float = THRESHOLD,
+    spare: Spare | None = None,
 ) -> tuple[list[Clue], list[Clue]]:
     """Those above the threshold that somebody feels, and those that nobody does.
 
     The others are two formulas, or a recorder's habit. What is off inside of a module, and vanishes
-    in what that puts out, has explained itself.
+    in what that puts out, has explained itself. ``least`` is THRESHOLD or LEAST.
     """
     runs, seen = evidence.runs, evidence.seen
     found = [one for one in found if one.score > least]
@@ -108,12 +114,12 @@ def felt(
     result, vanished = list[Clue](), list[Clue]()
     dead = results_agree(evidence, 1) and nobody_keeps(evidence)
     no_gradient_is_off = gradients_agree(evidence)
-    habits = _habits(evidence, found)
+    habits = _habits(evidence, found, least, spare or Spare())
     ways, leaks, exchanges = Ways(evidence), Leaks(evidence), Exchanges(runs)
     looked_at = Counter[Cause]()
     for one in sorted(found, key=placed(runs)):
         looked_at[one.cause] += 1
-        if looked_at[one.cause] > _MOST:
+        if looked_at[one.cause] > LOOKED_AT:
             continue  # more is not told of any comparison
         is_same = one.cause in _GIVEN and _comes_to_the_same(evidence, one)
         explained = (
@@ -276,7 +282,7 @@ def _makes_others(runs: Runs, module: int) -> bool:
     return bool((runs.npu.calls.is_forward_call[inside] & is_alone).any())
 
 
-def _habits(evidence: Evidence, found: list[Clue]) -> set[Clue]:
+def _habits(evidence: Evidence, found: list[Clue], least: float, spare: Spare) -> set[Clue]:
     """Outputs of several calls of an operator that are written of otherwise than they are used.
 
     What a recorder noted of tensors that are changed in place may be from before, or from after.
@@ -288,6 +294,10 @@ def _habits(evidence: Evidence, found: list[Clue]) -> set[Clue]:
         if one.cause is Cause.OUTPUT and one.row >= 0 and 0 <= used[one.row] <= one.error / _USED
     ]
     times = Counter(int(kind[one.node]) for one in alike)
+    for more in spare.columns:
+        if more.cause is Cause.OUTPUT:
+            apart = (used[more.row] >= 0) & (used[more.row] <= more.error / _USED)
+            times.update(kind[more.node[apart & (more.score > least)]].tolist())
     return {one for one in alike if times[int(kind[one.node])] > 1}
 
 

@@ -20,6 +20,7 @@ from msprobe_builder.verdict.model.clue import CHOSE, MANY, Clue, Evidence, idle
 from msprobe_builder.verdict.model.noise import spread_of_edges
 from msprobe_builder.verdict.model.observations import WORST, Observations, surprise
 from msprobe_builder.verdict.model.outside import BEFORE, are_held, take_no_part
+from msprobe_builder.verdict.model.places import Columns, Spare
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -39,8 +40,11 @@ _UNMATCHED_VIEWS = 4  # of one side alone, one of the other
 _SMALL = 50.0  # times shorter than what it is made of a gradient is that cancels
 
 
-def of_edges(evidence: Evidence) -> Iterable[Clue]:
-    """Tensors that calls are given, or parameters get, though their makers put out others."""
+def of_edges(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]:
+    """Tensors that calls are given, or parameters get, though their makers put out others.
+
+    Without those that are kept as ``spare``.
+    """
     runs, seen, latent = evidence.runs, evidence.seen, evidence.expected.latent
     table = runs.npu.table
     given = runs.rows(Section.INPUT, Section.PARAMETERS)
@@ -81,7 +85,15 @@ def of_edges(evidence: Evidence) -> Iterable[Clue]:
     others = int(np.count_nonzero(score[weight & ~chosen] >= _CERTAINLY))
     all_over = others >= max(_SOME_WEIGHTS / 2, _weights_compared(runs, seen) / 2)
     idle = _idle(runs)
-    for place in np.flatnonzero(score > 1).tolist():
+    listed = np.flatnonzero(score > 1)
+    if spare is not None:
+        plain = (made >= 0) | runs.backward[node]
+        plain &= ~((weight & (made < 0)) | missing | extra | rewired)
+        between = listed[plain[listed]]
+        size = seen.size[rows[between]]
+        columns = Columns(Cause.BETWEEN, rows[between], node[between], score[between], size)
+        listed = np.setdiff1d(listed, between[~spare.take(runs, columns)], assume_unique=True)
+    for place in listed.tolist():
         row, at = int(rows[place]), int(node[place])
         strength = float(score[place])
         clue = Clue(strength, 0, at, Cause.BETWEEN, row, float(seen.size[row]), float(told[place]))

@@ -16,6 +16,7 @@ from msprobe_builder.verdict.model.arrangement import blindly_before
 from msprobe_builder.verdict.model.clue import CHOSE, MANY, Clue, Evidence
 from msprobe_builder.verdict.model.noise import spread_of
 from msprobe_builder.verdict.model.observations import Observations, surprise
+from msprobe_builder.verdict.model.places import Columns, Spare
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -35,8 +36,8 @@ _AT_ONCE = 1 << 12  # rows, whose numbers are objects meanwhile
 _PARTLY_KNOWN = 0.4  # of a score, where not all that went in is known
 
 
-def of_outputs(evidence: Evidence) -> Iterable[Clue]:
-    """Outputs that are further off than what goes in, and rounding, explain."""
+def of_outputs(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]:
+    """Outputs that are further off than what goes in, and rounding, explain; without ``spare``."""
     runs, seen, expected = evidence.runs, evidence.seen, evidence.expected
     table = runs.npu.table
     rows = np.flatnonzero(
@@ -70,6 +71,12 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
     # Whole numbers that differ are seen, whatever was expected of them.
     usual = np.where(discrete, 0.0, told)
     chosen = np.flatnonzero((score > 1) | odd | named)
+    if spare is not None:
+        told_alone = chosen[~(odd | named)[chosen]]
+        off = rows[told_alone]
+        of_these = Columns(Cause.OUTPUT, off, node[told_alone], score[told_alone], seen.size[off])
+        left_out = told_alone[~spare.take(runs, of_these)]
+        chosen = np.setdiff1d(chosen, left_out, assume_unique=True)
     columns = (rows, node, score, seen.size[rows], told, usual, odd, named)
     listed = (chosen[first : first + _AT_ONCE] for first in range(0, len(chosen), _AT_ONCE))
     for row, at, strength, error, was_told, expects, is_odd, is_named in chain.from_iterable(
@@ -87,13 +94,15 @@ def of_outputs(evidence: Evidence) -> Iterable[Clue]:
             strength = max(_ARGUMENT_SHOWS * strength, _ARGUMENT if plain else 0.0)
             cause = Cause.ARGUMENT
         yield Clue(strength, 0, at, cause, row, error, expects)
+    is_compared = np.zeros(len(runs.npu.tree), dtype=bool)
+    is_compared[node] = True
     for at, several in evidence.arguments.items() if are_of_one_batch(runs) else ():
         # What comes out has another size than there, so that nothing is compared.
         is_told = bool(evidence.does.counts[at]) and _same_shapes(runs, at)
         weighty = [one for one in several if not one.is_slight]
         # Numbers that are drawn cannot be compared, but how they are drawn can.
         is_told |= bool(evidence.does.free[at]) and not all(one.is_count for one in weighty)
-        if is_told and at not in node and weighty:
+        if is_told and not is_compared[at] and weighty:
             yield Clue(_ARGUMENT, 0, at, Cause.ARGUMENT, -1)
 
 
@@ -134,15 +143,18 @@ def _with_repetitions(runs: Runs, rows: Int, score: Float) -> Float:
     inside = np.flatnonzero(calls.is_api[node] & (parent[node] > 0))
     around = parent[node[inside]]
     # Which of the calls of one operator in its module it is, and which of the tensors of it.
-    key = np.stack([around, calls.operations[node[inside]]])
-    order = np.lexsort((inside, key[1], key[0]))
-    changes = np.flatnonzero(np.append(True, (np.diff(key[:, order]) != 0).any(axis=0)))
-    turn = np.arange(len(order)) - np.repeat(changes, np.diff(np.append(changes, len(order))))
-    place = np.empty((3, len(inside)), dtype=np.int64)
-    place[:, order] = np.stack([calls.stem[around], key[1], np.zeros(len(order))])[:, order]
-    place[2, order] = turn
-    _, group = np.unique(place, axis=1, return_inverse=True)
-    group = group.reshape(-1)
+    operation = calls.operations[node[inside]]
+    order = np.lexsort((inside, operation, around))
+    changes = (np.diff(around[order]) != 0) | (np.diff(operation[order]) != 0)
+    changes = np.flatnonzero(np.append(True, changes))
+    turn = np.empty(len(order), dtype=np.int64)
+    turn[order] = np.arange(len(order)) - np.repeat(
+        changes, np.diff(np.append(changes, len(order)))
+    )
+    kind = calls.stem[around] * (1 + int(operation.max(initial=0))) + operation
+    _, kind = np.unique(kind, return_inverse=True)
+    group = kind * (1 + int(turn.max(initial=0))) + turn
+    _, group = np.unique(group, return_inverse=True)
     own = score[inside]
     size = int(group.max(initial=-1)) + 1
     most, least = np.zeros(size), np.full(size, np.inf)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.agreement import (
@@ -17,7 +15,7 @@ from msprobe_builder.verdict.model.agreement import (
     results_agree,
 )
 from msprobe_builder.verdict.model.blamed import first_alone, laid_out_otherwise, looked_behind
-from msprobe_builder.verdict.model.clue import DOUBT, NUMBERS, ONE_SIDED, ROOTS, Clue, Evidence
+from msprobe_builder.verdict.model.clue import DOUBT, NUMBERS, ONE_SIDED, Clue, Evidence
 from msprobe_builder.verdict.model.edges import made_outside, maker_guessed, written_by
 from msprobe_builder.verdict.model.exchanged import Exchanges
 from msprobe_builder.verdict.model.lacking import (
@@ -26,7 +24,7 @@ from msprobe_builder.verdict.model.lacking import (
     trains_otherwise,
 )
 from msprobe_builder.verdict.model.outputs import shown_behind
-from msprobe_builder.verdict.model.runs import Runs
+from msprobe_builder.verdict.model.places import placed
 from msprobe_builder.verdict.model.weighing import Weighing
 
 Int = NDArray[np.int64]
@@ -145,31 +143,3 @@ def once(found: list[Clue]) -> list[Clue]:
     for one in found:
         result.setdefault((one.side, one.node), one)
     return list(result.values())
-
-
-def placed(runs: Runs) -> Callable[[Clue], tuple[float, bool, float]]:
-    """Where a clue stands in the run; gradients of parameters stand behind the passes.
-
-    Of those at one place what inherits from nothing says more than any number beside it.
-    """
-    before = np.maximum.accumulate(np.where(runs.bench_partner >= 0, runs.bench_partner, 0))
-    last = float(runs.npu.calls.last_pass)
-    parameters = runs.npu.calls.direction == Direction.NONE
-    # What a module puts out comes of all that stands in it.
-    ends = runs.npu.tree.subtree_end
-    sees_all = bool(runs.npu.calls.is_api.any())  # not modules alone, behind which calls are open
-
-    def place(one: Clue) -> tuple[float, bool, float]:
-        if one.side == 0 and parameters[one.node] and one.node < last:
-            return last + 0.25, False, float(one.node)
-        at = float(one.node) if one.side == 0 else float(before[one.node]) + 0.5
-        if one.side == 0 and one.cause is Cause.OUTPUT and ends[one.node] > one.node:
-            at = float(ends[one.node]) + 0.25 * (1 - one.node / len(ends))  # inner ones first
-        shows = int(runs.npu.table.node[one.row]) if one.row >= 0 else -1
-        if one.side == 0 and one.cause is Cause.BETWEEN and shows >= 0:
-            at = float(shows)
-        if one.cause in ONE_SIDED and shows >= 0 and runs.backward[shows] and sees_all:
-            at = float(shows) - 0.25  # on the way ahead nothing came of it
-        return at, one.cause not in ROOTS, -one.score
-
-    return place

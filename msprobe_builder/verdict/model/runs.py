@@ -15,9 +15,10 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import count_gradients_otherwise
 from msprobe_builder.graph.floating import SINGLE, discrete_types, epsilons, in_use
 from msprobe_builder.graph.memory import meaningless
-from msprobe_builder.graph.part import Part
+from msprobe_builder.graph.part import Part, put_out_by
 from msprobe_builder.graph.producers import producers
 from msprobe_builder.metrics.result import PairResult
+from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.differences.mispaired import (
     inside_cells,
     other_places,
@@ -32,6 +33,7 @@ Float = NDArray[np.float64]
 
 _ALL = 0b1111  # statistics
 _DEEPEST = 64  # modules inside one another
+_PLACING = {Kind.REPEAT, Kind.TURN, Kind.SORT, Kind.PICK, Kind.PLACE}
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,21 @@ class Runs:
     def in_use(self) -> float:
         """The rounding unit of the coarsest type in use: what is finer was mostly made of it."""
         return in_use(self.coarse[self.other >= 0])
+
+    @cached_property
+    def choices_alone(self) -> tuple[Int, Int]:
+        """By side the forward calls of it alone that put out what next to nothing is recorded of.
+
+        Whole numbers or truth values, or elements at other places; in the order of the run.
+        """
+        found = []
+        for part, partner in ((self.npu, self.partner), (self.bench, self.bench_partner)):
+            alone = part.calls.is_forward_call & (partner < 0)
+            moves = alone & part.calls.are(lambda one: one.kind in _PLACING)
+            discrete = discrete_types(self.texts)[part.table.dtype_id] & part.table.is_tensor
+            discrete |= moves[part.table.node]
+            found.append(np.unique(part.table.node[discrete & put_out_by(part, alone)]))
+        return found[0], found[1]
 
     def users(self, row: int) -> list[int]:
         """What calls and modules are given that a row has made, in the order of the run."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import repeat
 
 from msprobe_builder.base.kinds import KINDS
 from msprobe_builder.verdict.findings import Weighed
 from msprobe_builder.verdict.model.clue import THRESHOLD, Clue
+from msprobe_builder.verdict.model.places import Spare
 
 Place = Callable[[Clue], tuple[float, bool, float]]
 
@@ -36,13 +38,22 @@ class Weighing:
         self._explained.setdefault(kind, {})[clue] = None
         return True
 
-    def weighed(self, found: Iterable[Clue], told: list[Clue], place: Place) -> tuple[Weighed, ...]:
-        """What each kind has done: ``found`` are all clues, ``told`` those that are left.
+    def weighed(
+        self,
+        found: Iterable[Clue],
+        told: list[Clue],
+        place: Place,
+        spare: Spare | None = None,
+    ) -> tuple[Weighed, ...]:
+        """What each kind has done: ``found`` and ``spare`` are all clues, ``told`` what is left.
 
         What is told of a clue may be of another kind: a maker that puts elements elsewhere.
         """
         first = told[0] if told else None
         told_of = {(one.side, one.node, one.cause) for one in [*found, *told] if _tells(one)}
+        for more in () if spare is None else spare.columns:
+            nodes = more.node[more.score > THRESHOLD].tolist()
+            told_of.update(zip(repeat(0), nodes, repeat(more.cause), strict=False))
         fired = Counter(cause for _, _, cause in told_of)
         result = []
         for cause, times in fired.items():

@@ -38,3 +38,26 @@ def test_large_arrays_that_were_freed_take_no_memory() -> None:
         for how in ("as it is", "set")
     )
     assert kept - given_back > 100_000_000  # of 160 MB
+
+
+# Each array is freed before the next is made, at the end of the heap.
+_ONE_AFTER_THE_OTHER = """
+import resource
+import numpy
+from msprobe_builder.base.memory import give_back_arrays
+give_back_arrays()
+for _ in range(200):
+    numpy.ones(1 << 18)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+"""
+
+
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc" or not sys.platform.startswith("linux"),
+    reason="other C libraries are left as they are",
+)
+def test_smaller_arrays_are_not_asked_of_the_system_again() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", _ONE_AFTER_THE_OTHER], capture_output=True, text=True, check=True
+    )
+    assert int(told.stdout) < 50_000  # pages; 200 arrays have 102,400

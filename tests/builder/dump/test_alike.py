@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump import json_stream, read
+from msprobe_builder.dump import compiled, json_stream, read
+from msprobe_builder.dump.examples import WrittenAlike
 from msprobe_builder.dump.read import Dump, read_dump
 
+# From which size on records are read by example, and by which module.
+WAYS = [(1 << 40, None), (-1, None), (-1, compiled.compiled)]
 NUMBERS = st.one_of(
     st.floats(),
     st.integers(-3, 3),
@@ -53,6 +56,10 @@ RECORD = st.fixed_dictionaries(
     optional={
         "is_recompute": st.booleans(),
         "input_kwargs": st.dictionaries(st.sampled_from("ab"), ITEM),
+        "input": st.lists(ITEM, max_size=1),
+        # Stand beside what they are read in place of, in either order, where that is asked for.
+        "input_gradients": st.lists(ITEM, max_size=2),
+        "output_gradients": st.lists(ITEM, max_size=2),
     },
 )
 GRADIENTS = st.dictionaries(st.sampled_from(["weight", "bias"]), st.lists(ITEM, max_size=2))
@@ -75,16 +82,25 @@ def columns(dump: Dump) -> dict[str, Any]:
     }
 
 
-def both_ways(folder: Path, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def all_ways(folder: Path, text: str, by_argument: bool = False) -> list[dict[str, Any]]:
+    """In full; by example; the same by the compiled module, where there is one."""
     (folder / "dump.json").write_text(text)
     (folder / "construct.json").write_text('{"Torch.a.0.forward": null}')
     (folder / "stack.json").write_text("{}")
     found = []
-    for small in (1 << 40, -1):
+    for small, module in WAYS:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(read, "_SMALL", small)
-            found.append(columns(read_dump(folder, Texts())))
-    return found[0], found[1]
+            patch.setattr(compiled, "compiled", module)
+            found.append(columns(read_dump(folder, Texts(), by_argument)))
+    return found
+
+
+def same_all_ways(folder: Path, text: str, by_argument: bool = False) -> dict[str, Any]:
+    full, *by_example = all_ways(folder, text, by_argument)
+    for one in by_example:
+        assert one == full
+    return full
 
 
 def written(
@@ -114,8 +130,8 @@ def test_any_records(
     again = [
         data.draw(st.just(record).map(lambda one: changed(one, data))) for record in records * 2
     ]
-    full, by_example = both_ways(folder, written(records + again, gradients * 2, indent))
-    assert by_example == full
+    text = written(records + again, gradients * 2, indent)
+    same_all_ways(folder, text, data.draw(st.booleans()))
 
 
 def changed(value: Any, data: st.DataObject) -> Any:
@@ -167,9 +183,7 @@ def test_what_looks_alike(tmp_path: Path, pair: list[str], order: int) -> None:
     items = (f'"Torch.a.{n}.forward": {{"output": {one}}}' for n, one in enumerate(records))
     data = ",\n ".join(items)
     text = f'{{"task": "statistics", "data": {{"Torch.z.0.forward": {{}},\n {data}}}}}'
-    full, by_example = both_ways(tmp_path, text)
-    assert by_example == full
-    assert len(full["record"]) >= 4
+    assert len(same_all_ways(tmp_path, text)["record"]) >= 4
 
 
 NO_NUMBERS = ["01.5", "1.", ".5", "1.5.3", "1.5x", "+1.5", "\u0661.\u0665", "1.\u0665", "1_0.5"]
@@ -188,9 +202,10 @@ def test_what_is_no_number(tmp_path: Path, number: str | None) -> None:
     (tmp_path / "construct.json").write_text('{"Torch.a.0.forward": null}')
     (tmp_path / "stack.json").write_text("{}")
     (tmp_path / "dump.json").write_text(text)
-    for small in (1 << 40, -1):
+    for small, module in WAYS:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(read, "_SMALL", small)
+            patch.setattr(compiled, "compiled", module)
             with pytest.raises(BuildError, match="damaged"):
                 read_dump(tmp_path, Texts())
 
@@ -205,18 +220,84 @@ def test_windows_end_anywhere(dumps: Path, window: int) -> None:
     folder.mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_stream, "_WINDOW", window)
-        full, by_example = both_ways(folder, json.dumps(content, indent=1))
-    assert by_example == full
+        full = same_all_ways(folder, json.dumps(content, indent=1))
     assert len(full["dump"][0]) == 40
 
 
-def test_most_records_of_a_model_are_read_by_example(dumps: Path) -> None:
+@pytest.mark.parametrize("module", [None, compiled.compiled])
+def test_most_records_of_a_model_are_read_by_example(dumps: Path, module: Any) -> None:
     """Otherwise all this were for nothing."""
     dump = dumps / "llama_statistics" / "step0" / "rank"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(read, "_SMALL", -1)
+        patch.setattr(compiled, "compiled", module)
         found = read_dump(dump, Texts()).parameters
     assert found._row_count() < len(found) / 2
+
+
+BACKWARD = (
+    f'{{"input": [{ROW % USUAL}], "input_gradients": [{ROW}], "output": [{ROW % USUAL}], '
+    f'"output_gradients": [{ROW}]}}'
+)
+
+
+@pytest.mark.parametrize("module", [None, compiled.compiled])
+def test_gradients_by_argument_are_read_by_example(tmp_path: Path, module: Any) -> None:
+    """Those that nobody reads may differ, and the others stand in another order than is shown.
+
+    Two of four: the last record of a file is always read in full.
+    """
+    numbers = [tuple(f"{n}.{place}" for place in range(1, 9)) for n in range(4)]
+    rows = [BACKWARD % one for one in numbers]
+    rows[1] = rows[1].replace("1.0", "7.0")  # the established gradients
+    data = ",\n ".join(f'"Torch.a.{n}.backward": {one}' for n, one in enumerate(rows))
+    text = f'{{"task": "statistics", "data": {{"Torch.z.0.forward": {{}},\n {data}}}}}'
+    full = same_all_ways(tmp_path, text, by_argument=True)
+    first = [float(one) for one in (*numbers[0][4:], *numbers[0][:4])]
+    shown = np.array(full["statistics"]).view(np.float64).T.ravel()[:8].tolist()
+    assert shown == first
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(read, "_SMALL", -1)
+        patch.setattr(compiled, "compiled", module)
+        assert read_dump(tmp_path, Texts(), True).parameters._row_count() == 4
+
+
+ANY_TEXT = st.lists(
+    st.one_of(
+        st.sampled_from(
+            ['"a": {', '": {', "}", ",\n ", '},\n "', '": ', "1.5", "-0.0", "1e5", "NaN", "\\"]
+        ),
+        st.sampled_from(["-", "0", "01.5", "1.", "e9", "E-3", ".25", "Infinity", '"', "é", "\x1f"]),
+        st.text(max_size=3),
+    ),
+    max_size=24,
+).map("".join)
+
+
+@pytest.mark.skipif(compiled.compiled is None, reason="nothing is compiled here")
+@given(ANY_TEXT, st.booleans())
+def test_any_text_is_taken_apart_alike(text: str, is_known: bool) -> None:
+    """The same records with the same numbers, up to the same place."""
+    found = []
+    for module in (None, compiled.compiled):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(compiled, "compiled", module)
+            twice: list[str] = []
+            reader = WrittenAlike(dict, twice)
+            read: list[list[Any]] = []
+            for part in (text, text) if is_known else (text,):
+                # What came behind a record once is expected behind it again.
+                before = f'a": {{"b": 1.5}},\n "{part}}},\n "'
+                records = reader.records(f'{before}{before}a": {{"b": 0.5}},\n "{part}', '},\n "')
+                read.append([])
+                while True:
+                    try:
+                        read[-1].append(repr(next(records)))
+                    except StopIteration as end:
+                        read[-1].append(end.value)
+                        break
+            found.append(read)
+    assert found[0] == found[1]
 
 
 def test_a_key_that_is_there_twice_is_told_once(tmp_path: Path) -> None:
@@ -224,5 +305,4 @@ def test_a_key_that_is_there_twice_is_told_once(tmp_path: Path) -> None:
     row = ROW.replace("{", '{"a": {"d": 1, "d": 2},\n "b": {"c": 1},', 1) % USUAL
     data = ",\n ".join(f'"Torch.a.{n}.forward": {{"output": [{row}]}}' for n in range(3))
     text = f'{{"task": "statistics", "data": {{"Torch.z.0.forward": {{}},\n {data}}}}}'
-    full, by_example = both_ways(tmp_path, text)
-    assert full["dump"][-1] == by_example["dump"][-1] == ("d", "d", "d")
+    assert same_all_ways(tmp_path, text)["dump"][-1] == ("d", "d", "d")

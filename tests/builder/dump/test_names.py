@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msprobe_builder.dump import names
 from msprobe_builder.dump.names import (
     Direction,
     Kind,
@@ -13,6 +14,7 @@ from msprobe_builder.dump.names import (
     format_name,
     parse_gradients,
     parse_name,
+    parse_names,
 )
 
 
@@ -45,7 +47,18 @@ _WORDS = st.sampled_from(
 )
 
 
-@given(st.lists(_WORDS, min_size=1, max_size=7).map(".".join) | st.text(max_size=30))
+_NAMES = st.lists(_WORDS, min_size=1, max_size=7).map(".".join) | st.text(max_size=30)
+
+
+@given(st.lists(_NAMES, max_size=5), st.sampled_from([0, 9]))
+def test_many_are_taken_apart_alike(texts: list[str], remembered: int) -> None:
+    """Whether or not there are more of them than are remembered."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(names, "_REMEMBERED", remembered)
+        assert list(parse_names(texts)) == list(map(parse_name, texts))
+
+
+@given(_NAMES)
 def test_nothing_is_lost(text: str) -> None:
     assert format_name(parse_name(text)) == text
 

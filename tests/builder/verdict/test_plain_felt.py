@@ -17,17 +17,19 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.operators.table import operator_of
 from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.model import clues as model_clues
+from msprobe_builder.verdict.model import places
 from msprobe_builder.verdict.model.agreement import (
     gradients_agree,
     nobody_keeps,
     nothing_comes_of_it,
     results_agree,
 )
-from msprobe_builder.verdict.model.clue import Clue, Evidence
+from msprobe_builder.verdict.model.clue import LEAST, THRESHOLD, Clue, Evidence
 from msprobe_builder.verdict.model.clues import clues, felt
 from msprobe_builder.verdict.model.converging import Leaks, Ways
 from msprobe_builder.verdict.model.exchanged import Exchanges
-from msprobe_builder.verdict.model.ranking import placed
+from msprobe_builder.verdict.model.places import placed
 from msprobe_builder.verdict.model.weighing import Weighing
 from tests.builder.verdict.drawn_evidence import evidence_drawn
 
@@ -239,3 +241,35 @@ def test_a_clue_is_felt_or_vanishes(seed: int, mixed: bool | None) -> None:
     with np.errstate(all="ignore"):
         every = clues(evidence, Weighing())
         assert felt(evidence, every, Weighing()) == Felt(evidence).all(every)
+
+
+@pytest.mark.parametrize(("seed", "mixed"), TRIED)
+@pytest.mark.parametrize("least", [THRESHOLD, LEAST])
+def test_clues_that_nobody_looks_at_are_counted(
+    seed: int, mixed: bool | None, least: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where two of a cause are looked at, most are spare: the same is felt, and counted."""
+    for module in (model_clues, places):
+        monkeypatch.setattr(module, "LOOKED_AT", 2)
+    evidence, spare = evidence_drawn(seed, mixed), places.Spare()
+    both = Weighing(), Weighing()
+    with np.errstate(all="ignore"):
+        every = clues(evidence, both[0])
+        few = clues(evidence, both[1], spare)
+        whole = felt(evidence, every, both[0], least)
+        assert felt(evidence, few, both[1], least, spare) == whole
+    assert len(few) + sum(len(one.row) for one in spare.columns) == len(every)
+    place = places.placed(evidence.runs)
+    assert both[1].weighed(few, whole[0], place, spare) == both[0].weighed(every, whole[0], place)
+
+
+def test_most_clues_behind_a_fault_are_spare(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "LOOKED_AT", 2)
+    shares = []
+    for seed, mixed in TRIED:
+        spare = places.Spare()
+        with np.errstate(all="ignore"):
+            few = clues(evidence_drawn(seed, mixed), Weighing(), spare)
+        left_out = sum(len(one.row) for one in spare.columns)
+        shares.append(left_out / max(1, left_out + len(few)))
+    assert max(shares) > 0.3

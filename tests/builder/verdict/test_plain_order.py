@@ -20,7 +20,8 @@ from msprobe_builder.verdict.model.clue import Clue, Evidence, idle_calls
 from msprobe_builder.verdict.model.coverage import coverage
 from msprobe_builder.verdict.model.exchanged import Exchanges
 from msprobe_builder.verdict.model.outputs import of_draws
-from msprobe_builder.verdict.model.ranking import _credible_first, once, placed
+from msprobe_builder.verdict.model.places import placed
+from msprobe_builder.verdict.model.ranking import _credible_first, once
 from tests.builder.verdict.drawn_evidence import evidence_drawn
 
 TRIED = [(seed, mixed) for seed in range(400, 420) for mixed in (False, True, None)]
