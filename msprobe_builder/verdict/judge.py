@@ -264,11 +264,17 @@ def _unusual(evidence: Evidence, given: list[Clue], weighing: Weighing, spare: S
     """Where half precision explains all, what it explains worst: the likeliest, if there is one."""
     found, _ = felt(evidence, given, weighing, LEAST, spare)
     found = [one for one in ranked(evidence, found, weighing) if one.cause in _OF_CALLS]
-    found.sort(key=lambda one: -one.score)
-    told = (fact("unusual", times=one.score) for one in found)
+    found.sort(key=lambda one: -_times(evidence, one))
+    told = (fact("unusual", times=_times(evidence, one)) for one in found)
     return [replace(one, told=(*one.told, each)) for one, each in zip(found, told, strict=True)][
         :_MOST_UNUSUAL
     ]
+
+
+def _times(evidence: Evidence, clue: Clue) -> float:
+    """How many times further off it is than usual; the score of what was measured is a power."""
+    is_measured = clue.row >= 0 and not np.isnan(evidence.seen.exact[clue.row])
+    return clue.error / clue.expected if is_measured and clue.expected else clue.score
 
 
 def _certain_first(found: list[Clue]) -> list[Clue]:

@@ -39,8 +39,13 @@ class Amounts:
         kind, forward = does.kind, ~runs.backward
         averages = does.averages  # whose gradient is the same for each that went in
         is_sum = (kind == SUMS) | (kind == MOVES)
+        is_bounded = forward & does.bounded
         around = does.normalises & (kind != REACH)
         self._sums = np.flatnonzero((is_sum & (forward | ~averages))[node])
+        self._bounded = np.flatnonzero(is_bounded[node])
+        # Of how many elements a slope of nothing keeps errors away lies between none and all
+        # that the largest one leaves possible.
+        self._left = np.sqrt(self._rms * seen.peak[out])[self._bounded]
         self._means = np.flatnonzero((forward & averages)[node])
         self._added = np.flatnonzero((does.adds_up & ~averages)[node])
         self._multiplied = np.flatnonzero(does.multiplies[node])
@@ -60,7 +65,7 @@ class Amounts:
             flat = np.nan_to_num(1 - (seen.mean[inputs] / seen.rms[inputs]) ** 2, nan=1.0)
             self._spread = _of_calls(around, at, np.sqrt(np.clip(flat, 1 / CLIP**2, 1)))
             del flat
-            self._lengths = _of_calls(is_sum | averages, at, _finite(seen.rms[inputs]))
+            self._lengths = _of_calls(is_sum | averages | is_bounded, at, _finite(seen.rms[inputs]))
             self._norms = _of_calls(does.adds_up, at, _finite(seen.norm[inputs]))
             is_far = (kind == REACH) | does.near_zero
             self._peaks = _of_calls(is_far, at, _finite(seen.peak[inputs]))
@@ -92,6 +97,7 @@ class Amounts:
             stretched = relative[self._stretched] * self._steepest
             told = [
                 (self._sums, absolute[node[self._sums]] / rms[self._sums]),
+                (self._bounded, absolute[node[self._bounded]] / self._left),
                 (self._added, whole[node[self._added]] / norm[self._added]),
                 (self._means, self._share * absolute[node[self._means]] / rms[self._means]),
                 (self._multiplied, _ALL_ONE_WAY * relative[self._multiplied] * self._many),

@@ -25,6 +25,7 @@ Float = NDArray[np.float64]
 # Kinds of noise, of which each learns its own level.
 PLAIN, SUMS, PRODUCTS, REACH, MOVES = range(5)
 _GAIN = np.array([1.0, 1.5, 1.5, 3.0, 1.5])
+_OF_POWERS = 2.0  # a square is off by twice as much
 _MOVING = {Kind.SLICE, Kind.PICK, Kind.LOOKUP, Kind.FILTER, Kind.MASK}
 _SEVERAL = 3
 _DREW_ALIKE = 30.0  # rounding units up to which random numbers are the same
@@ -50,6 +51,7 @@ class Conduct:
     normalises: Bool
     adds_up: Bool  # what it puts out is a sum over many elements
     averages: Bool
+    bounded: Bool  # its slope is one at most, so what is left of its input carries all that is off
     scales: Bool  # multiplies two tensors element by element
     multiplies: Bool  # what it puts out is a product of many elements
     counts: Bool  # whole numbers among its arguments say more than sizes
@@ -71,10 +73,11 @@ def conduct_of(part: Part, texts: Texts, told: Bool) -> Conduct:
         return np.asarray(by_node([int(one) for one in answers]) == 1)
 
     kind = by_node([_kind(one) for one in operators])
+    powers = where(["powers" in one.condition for one in operators])
     draws = drawing_calls(part, texts)
     return Conduct(
         kind,
-        _GAIN[kind],
+        np.where(powers, _OF_POWERS, _GAIN[kind]),
         by_node([_steepness(one) for one in operators]),
         where([bool(one.breaks & {"jumps", "steps"}) for one in operators]),
         where([bool(one.breaks) for one in operators]),
@@ -83,6 +86,7 @@ def conduct_of(part: Part, texts: Texts, told: Bool) -> Conduct:
         where([one.kind is Kind.NORMALISE for one in operators]),
         where([one.kind is Kind.REDUCTION and "sums" in one.condition for one in operators]),
         where([_averages(one) for one in operators]),
+        where(["bounded" in one.condition for one in operators]),
         where([one.name == "mul" for one in operators]),
         where([one.kind in _ALONG and "mul" in one.parts for one in operators]),
         where([one.kind not in _SIZED and "sizes" not in one.traits for one in operators]),
@@ -134,7 +138,7 @@ def with_falling_powers(runs: Runs, does: Conduct) -> Conduct:
     falls |= runs.backward & (calls.twin >= 0) & falls[calls.twin]
     kind = np.where(falls, PLAIN, does.kind)
     steep = np.where(falls, _STEEP["quotient"], does.steep)
-    return replace(does, kind=kind, gain=_GAIN[kind], steep=steep)
+    return replace(does, kind=kind, gain=np.where(falls, _GAIN[PLAIN], does.gain), steep=steep)
 
 
 def _is_composite(operator: Operator) -> bool:

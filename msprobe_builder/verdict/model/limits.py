@@ -11,7 +11,13 @@ from msprobe_builder.facts.fact import Facts, fact
 from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.verdict.model.clue import THRESHOLD, Evidence
 from msprobe_builder.verdict.model.noise import QUIET, spread_of
-from msprobe_builder.verdict.model.observations import COMMON, SUMMED
+from msprobe_builder.verdict.model.observations import (
+    COMMON,
+    EXACT_OF_MANY,
+    SEVERAL,
+    SHARPER,
+    SUMMED,
+)
 
 Float = NDArray[np.float64]
 
@@ -20,6 +26,10 @@ _SHARES, _TOO_WIDE = (0.95, 0.9, 0.75, 0.5), 1.0
 # Where types differ as a habit, or most calls differ in half precision, and a third of the calls
 # hides more than this, one of seven planted faults was called clean; else one of a hundred was.
 _FORWARD, _BACKWARD, _MANY_CALLS, _FEW = 0.02, 0.2, 1 / 3, 30
+
+
+# Times what is expected, from which on what was measured of many elements is a clue.
+_SEEN_OF_MANY = EXACT_OF_MANY * THRESHOLD ** (1 / SHARPER)
 
 
 @dataclass(frozen=True)
@@ -69,20 +79,25 @@ def limits_of(evidence: Evidence) -> Limits:
     # The norm tells a factor best: it moves by as much, and by little of what rounding does.
     common = COMMON + 1 / np.sqrt(seen.elements[rows])
     norm = told * common + seen.resolution[rows] + np.minimum(1.0, told * told) / 2
-    limit = THRESHOLD * (told + SUMMED)
+    # Where it was measured, less is seen.
+    measured = ~np.isnan(seen.exact[rows]) & (seen.elements[rows] >= SEVERAL)
+    times = np.where(measured, _SEEN_OF_MANY, THRESHOLD)
+    limit = times * (told + SUMMED)
+    norm *= THRESHOLD
+    norm = np.where(measured, np.minimum(norm, limit), norm)
     ways = limit[back], limit[~back]
     share = next(
         (one for one in _SHARES if all(_quantile(way, one) < _TOO_WIDE for way in ways)),
         _SHARES[-1],
     )
-    is_wide = limit > np.where(back, _BACKWARD, _FORWARD)
+    is_wide = THRESHOLD * (told + SUMMED) > np.where(back, _BACKWARD, _FORWARD)
     in_half = runs.in_use > SINGLE and float(seen.differs[rows].mean()) >= QUIET
     many = any(is_wide[here].mean() > _MANY_CALLS for here in (back, ~back) if here.any())
     return Limits(
         share,
         forward=_quantile(limit[~back], share),
         backward=_quantile(limit[back], share),
-        factor=THRESHOLD * _quantile(norm[~back], share),
+        factor=_quantile(norm[~back], share),
         levels=(_quantile(told[~back], 0.5), _quantile(told[back], 0.5)),
         hides=many and (runs.is_mixed or in_half) and len(rows) >= _FEW,
         by_statistics=bool(np.isnan(seen.exact[rows]).all()),

@@ -93,7 +93,9 @@ def spread_of(runs: Runs, seen: Observations, does: Conduct, expected: Expected)
         found = ratio[rows][group[rows] == one]
         if len(found) >= _FEW:
             result[one] = np.exp(np.clip(np.median(found), np.log(0.5), most))
-    return np.asarray(result[group])
+    # Of the steep most are off by less than expected, and few by all of it.
+    is_steep = does.steep[table.node] > 1
+    return np.where(is_steep, np.fmax(result[group], 1.0), result[group])
 
 
 def spread_of_edges(runs: Runs, seen: Observations, expected: Expected) -> Float:

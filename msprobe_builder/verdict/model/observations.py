@@ -45,13 +45,15 @@ _HALF_NORM = 0.3  # of a unit of half precision, where a recorder takes the norm
 # From which expected difference on two tensors have nothing in common, and anything may be seen.
 _UNRELATED = 0.5
 _TELLING, _NEARLY, _THREE = 0.1, 0.5, 3  # of numbers that are multiples of others
-_SEVERAL, _SOME = 16, 8  # elements, tensors
+SEVERAL, _SOME = 16, 8  # elements, tensors
 _HALF = 0.5  # of one
 # Of what tensors usually hold, what rounding may leave of nothing; of few digits it leaves more.
 _REMAINS, _REMAINING_UNITS = 1e-3, 8.0
 _MOST_READ, _MOST_OF_READ = 20 * SINGLE, 0.9  # what sums of any order may differ by
 _AT_ONCE = 1 << 16  # rows, as each takes half a kilobyte meanwhile
 _EXACT_SPREAD = 1.5  # e that was measured, in units of e that was expected
+# The same of many elements, of which rounding leaves one in a thousand off by 2.4 units.
+EXACT_OF_MANY, SHARPER = 2.0, 3.0
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,7 @@ def _read(
     broken &= ~((debug < _MASK_FROM) & (reference < _MASK_FROM))
     moved[:, broken[:_MEAN].any(axis=0)] = WORST
     moved = np.minimum(moved, WORST)
-    several = elements >= _SEVERAL  # of a single one all numbers are the same
+    several = elements >= SEVERAL  # of a single one all numbers are the same
     result.is_factor[rows] = several & _are_multiples(debug, reference, rms)
     for column, values in (
         (result.rms, rms),
@@ -258,7 +260,7 @@ def _read_otherwise(runs: Runs, seen: Observations, rows: Int, one: Float) -> fl
     """
     same = (runs.maker[rows] < 0) & _is_given(runs, rows)
     same |= (seen.moved[_MEAN:, rows] < one[:, rows]).all(axis=0)
-    same &= (seen.elements[rows] >= _SEVERAL) & (seen.moved[:_MEAN, rows] == 0).all(axis=0)
+    same &= (seen.elements[rows] >= SEVERAL) & (seen.moved[:_MEAN, rows] == 0).all(axis=0)
     found = np.fmax(*np.nan_to_num(seen.moved[_MEAN:, rows[same]]))
     if len(found) < _SOME:
         return 0.0
@@ -383,6 +385,9 @@ def surprise(seen: Observations, rows: Int, expected: Float, carried: Float | fl
     with np.errstate(invalid="ignore"):
         times = np.sort(np.nan_to_num(seen.moved[:, rows] / bars, nan=0.0), axis=0)
         exact = seen.exact[rows] / (_EXACT_SPREAD * e + SUMMED)
+        many = seen.elements[rows] >= SEVERAL
+        sharp = (seen.exact[rows] / (EXACT_OF_MANY * e + SUMMED)) ** SHARPER
+        exact = np.where(many & (exact > 1), sharp, exact)
     # One number alone may be off by much: a single element, or few that are worse than the others.
     several = np.sqrt(times[-1] * np.fmax(times[-2], 1.0))
     # Rounding moves each by chance; that all move alike counts for each.

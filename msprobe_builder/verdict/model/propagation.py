@@ -28,6 +28,7 @@ _SWEEPS = 16
 # Of an expected error, the least that is taken for there, by how many numbers were read of it.
 _UNSEEN = np.array([1.0, 0.6, 0.6, 0.3, 0.3])
 _CHOSEN = 0.3  # what a row in ten that was chosen otherwise makes a tensor differ by
+_OF_STEPS = 2.0  # a recurrent layer rounds again in each step
 _LITTLE_OF_IT = 10.0  # times less than a tensor is off by may show in its numbers
 
 
@@ -137,6 +138,8 @@ def _own_rounding(runs: Runs, rows: JudgedRows, does: Conduct, noise: Float) -> 
         result = np.where(does.composite[node], coarsest, result)
         result = np.where(inner, np.maximum(result, of_inputs[node]), result)
     result = np.fmax(ROUNDED * result, noise[node])
+    recurrent = runs.npu.calls.are(lambda one: "recurrent" in one.traits)
+    result[recurrent[node]] *= _OF_STEPS
     return np.where(runs.discrete[out], 0.0, result)
 
 

@@ -54,7 +54,8 @@ class PlainClues:
         own = self._group(row)
         if own not in self._spreads:
             self._spreads[own] = self._spread_of(own)
-        return self._spreads[own]
+        steep = int(self.does.steep[self.node[row]]) > 1
+        return max(1.0, self._spreads[own]) if steep else self._spreads[own]
 
     def _spread_of(self, own: tuple[int, bool]) -> float:
         found = [

@@ -189,6 +189,8 @@ class Plain:
         found = [relative]
         if kind in (SUMS, MOVES) and (is_forward or not does.averages[node]):
             found.append(over(absolute, rms))
+        if is_forward and does.bounded[node]:
+            found.append(over(absolute, math.sqrt(rms * seen.peak[row])))
         if does.adds_up[node] and not does.averages[node]:
             found.append(over(root([error * seen.norm[one] for one, error in each]), norm))
         if is_forward and does.averages[node]:
@@ -224,8 +226,7 @@ class Plain:
         ):
             amount *= 4
         gain = {PLAIN: 1.0, SUMS: 1.5, PRODUCTS: 1.5, REACH: 3.0, MOVES: 1.5}[kind]
-        own = self.rounding(node, row)
-        result = math.hypot(gain * amount, own)
+        result = math.hypot(gain * amount, own := self.rounding(node, row))
         return result if is_forward else self.of_gradient(node, row, result, own)
 
     def of_gradient(self, node: int, row: int, result: float, own: float) -> float:
