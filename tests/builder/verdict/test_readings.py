@@ -335,9 +335,8 @@ def plain_surprise(
     found = math.sqrt(ordered[3] * max(1.0, ordered[2]))
     if multiple:
         found = max(found, math.sqrt(sum(one * one for one in times)))
-    if not math.isnan(exact):
-        one = exact / (1.5 * e + 2e-7)
-        found = max(found, (exact / (2 * e + 2e-7)) ** 3 if n >= 16 and one > 1 else one)
+    one = 0.0 if math.isnan(exact) else exact / (1.5 * e + 2e-7)
+    found = max(found, (exact / (2 * e + 2e-7)) ** 3 if n >= 16 and one > 1 else one)
     return found if e < 0.5 else min(1.0, found)
 
 
