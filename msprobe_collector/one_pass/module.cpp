@@ -6,6 +6,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "gradient_flow.h"
+#include "memories.h"
 #include "passes.h"
 #include "records.h"
 #include "rows.h"
@@ -270,6 +272,11 @@ static PyMethodDef METHODS[] = {
     {"record_text", record_text, METH_O, record_text_doc},
     {"text_and_shown", (PyCFunction)(void (*)(void))text_and_shown, METH_FASTCALL,
      text_and_shown_doc},
+    {"know_makers", know_makers, METH_VARARGS, know_makers_doc},
+    {"look_all", (PyCFunction)(void (*)(void))look_all, METH_FASTCALL, look_all_doc},
+    {"put_out_all", (PyCFunction)(void (*)(void))put_out_all, METH_FASTCALL, put_out_all_doc},
+    {"found_all", (PyCFunction)(void (*)(void))found_all, METH_FASTCALL, found_all_doc},
+    {"visit_edges", (PyCFunction)(void (*)(void))visit_edges, METH_FASTCALL, visit_edges_doc},
     {"pack_rows", (PyCFunction)(void (*)(void))pack_rows, METH_FASTCALL, pack_rows_doc},
     {nullptr, nullptr, 0, nullptr},
 };

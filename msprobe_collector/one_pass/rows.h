@@ -4,8 +4,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "makers.h"
+
 static const uint32_t NO_NAME = 0xffffffffu;
-static const long RECORD = 1, SUM = 16;
 
 struct Sender {
     PyObject *is_over, *name, *ordinals, *section;

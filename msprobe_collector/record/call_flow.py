@@ -22,7 +22,7 @@ from msprobe_collector.record.identities import counter_of, layout_of
 from msprobe_collector.record.items import collect_tensors
 from msprobe_collector.record.layouts import Layout
 from msprobe_collector.record.memories import Looked, Memories
-from msprobe_collector.record.origins import Makers, Origin
+from msprobe_collector.record.origins import Found, Makers, Origin
 from msprobe_collector.record.uncompiled import uncompiled_name
 from msprobe_collector.record.unread import hands_out_memory
 
@@ -54,8 +54,8 @@ class CallFlow:
 
     __slots__ = ("has_written", "is_computed", "looked", "makers", "region", "tensors")
 
-    def __init__(self, looked: Sequence[Looked]) -> None:
-        self.makers: list[Makers] = [(_INPUT, [one[0] for one in looked])]
+    def __init__(self, found: list[Found], looked: Sequence[Looked]) -> None:
+        self.makers: list[Makers] = [(_INPUT, found)]
         self.looked = looked  # what was known of each tensor
         self.tensors: Sequence[Any] = ()  # what an API was given
         self.has_written: Sequence[int] = ()  # positions that a communication writes
@@ -86,8 +86,7 @@ class TorchFlow:
         communicates: bool,
     ) -> CallFlow:
         """Who made the tensors ``inputs`` in the arguments of a call."""
-        look = self._memories.look
-        flow = CallFlow([look(tensor) for tensor in inputs])
+        flow = CallFlow(*self._memories.look_all(inputs))
         if call.path or not inputs:
             return flow
         flow.tensors = inputs
@@ -115,6 +114,7 @@ class TorchFlow:
         """What the call wrote and put out."""
         name, memories = call.forward_name, self._memories
         with self._lock:
+            found: list[Found | None]
             if call.path:
                 put_out = memories.put_out_by_module
                 found = [put_out(tensor, name, position) for position, tensor in enumerate(outputs)]
@@ -124,10 +124,7 @@ class TorchFlow:
                     marks, self._has_unwritten = _UNINITIALISED, True
                 given = flow.tensors
                 written = self._written(flow, name, outputs, marks) if given else ()
-                found = [
-                    memories.put_out(tensor, name, position, marks, given, written)
-                    for position, tensor in enumerate(outputs)
-                ]
+                found = memories.put_out_all(outputs, name, marks, given, written)
         flow.makers.append((_OUTPUT, found))
         flow.tensors = ()
 
@@ -154,7 +151,7 @@ class TorchFlow:
 
     def parameters(self, tensors: Iterable[torch.Tensor]) -> Makers:
         """Who made the parameters of a module."""
-        return _PARAMETERS, [self._memories.given(tensor) for tensor in tensors]
+        return _PARAMETERS, self._memories.look_all(list(tensors))[0]
 
     # -- what has a name ----------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import torch
 
 from msprobe_builder.dump.flow_layout import Maker, Mark, Place
+from msprobe_collector.one_pass import loaded
 from msprobe_collector.record.gradients import Backward, Graph
 from msprobe_collector.record.origins import OUTSIDE, Found, Makers, Origin, Sender, Share, Source
 
@@ -47,6 +48,7 @@ class NodeFlow:
         return _sum_of(self.arriving.get(output), output in self.hooked)
 
 
+_NO_PLACES: dict[int, tuple[NodeFlow, int]] = {}
 _NONE_INSIDE: dict[int, list[Share]] = {}
 _made: Any = tuple.__new__  # at once, as there are many
 
@@ -76,6 +78,7 @@ class GradientFlow:
         self._hooked_leaves: set[int] = set()
         self.reached: dict[int, int] = {}  # leaves, and the thread whose pass reached each
         self._lock = threading.RLock()
+        self._compiled = loaded.compiled
 
     def watch(self, graph: Graph, backward: Backward) -> None:
         """A recorded call added the nodes of ``graph``."""
@@ -113,6 +116,12 @@ class GradientFlow:
             self._passes += 1
             if torch._C._current_graph_task_id() == -1:
                 self._leaves = {}
+            if self._compiled is not None:
+                known = [(one.grad_fn, one.output_nr) for one in roots if one.grad_fn is not None]
+                self._compiled.visit_edges(
+                    known, OUTSIDE, _KEY, self._passes, _AccumulateGrad, self._at_leaf
+                )
+                return
             # What arrives at each node is gathered in its list, of others in their flow.
             seen: dict[Any, _Gathers] = {}
             waiting: list[tuple[Any, NodeFlow | None]] = []
@@ -191,13 +200,13 @@ class GradientFlow:
             received = record.get(key)
             if not received:
                 continue
-            places = [place for place, item in enumerate(received) if item is not None]
-            if is_module or backward.by_argument or section != _INPUT:
-                found = [received_by(flow, place) for place in places]
-            elif flow.last is None:
-                found = [_UNKNOWN] * len(places)
+            is_by_place = is_module or backward.by_argument or section != _INPUT
+            last = None if is_by_place else flow.last
+            by_place = flow.received if is_by_place else _NO_PLACES
+            if self._compiled is not None:
+                found = self._compiled.found_all(received, last, by_place, _sum_of, _UNKNOWN)
             else:
-                found = [flow.last.found(place) for place in places]
+                found = _found_all(received, last, by_place)
             makers.append((section, found))
         if is_module:
             items = record.get("output") or ()
@@ -233,10 +242,15 @@ def _sent_from_inside(graph: Graph, sender: Sender) -> dict[int, list[Share]]:
     return inner
 
 
-def received_by(flow: CallGradients, position: int) -> Found:
-    """The makers of the gradient of an output."""
-    known = flow.received.get(position)
-    return _UNKNOWN if known is None else known[0].found(known[1])
+def _found_all(
+    items: Sequence[Any], last: NodeFlow | None, by_place: dict[int, tuple[NodeFlow, int]]
+) -> list[Found]:
+    """The makers of gradients but for None: of a node's outputs, or of the call's by place."""
+    places = [place for place, item in enumerate(items) if item is not None]
+    if last is not None:
+        return [last.found(place) for place in places]
+    known = [by_place.get(place) for place in places]
+    return [_UNKNOWN if one is None else one[0].found(one[1]) for one in known]
 
 
 def sent_inside(flow: CallGradients, position: int) -> Found | None:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import torch
 
 from msprobe_builder.dump.flow_layout import Maker, Mark, Place
+from msprobe_collector.one_pass import loaded
 from msprobe_collector.record.identities import (
     counter_of,
     part_of,
@@ -78,6 +79,7 @@ class Memories:
         self._known: dict[int, Memory] = {}
         self._limit = _REMEMBERED
         self._seen: dict[int, Looked] = {}  # by identity of the tensor
+        self._compiled = loaded.compiled
 
     def forget(self) -> None:
         known, self._known = self._known, {}
@@ -108,6 +110,16 @@ class Memories:
                 and layout[2] == tensor.stride()
             ):
                 return seen
+        return self._look_up(tensor, seen)
+
+    def look_all(self, tensors: Sequence[torch.Tensor]) -> tuple[list[Found], list[Looked]]:
+        """As ``look`` of each: who made them, and all that is known."""
+        if self._compiled is not None:
+            return self._compiled.look_all(self._seen, tensors, self._look_up)
+        looked = [self.look(tensor) for tensor in tensors]
+        return [one[0] for one in looked], looked
+
+    def _look_up(self, tensor: torch.Tensor, seen: Looked | None) -> Looked:
         with self._lock:
             return self._find(tensor, seen)
 
@@ -122,7 +134,7 @@ class Memories:
         under = None
         if memory is None:
             origin = _first_seen(tensor)
-            memory = self._learn(storage, version, origin)
+            memory = self.learn(storage, version, origin)
             found = memory.found = _made(Found, (origin, 0, ()))
             memory.first = layout
         else:
@@ -193,7 +205,7 @@ class Memories:
         _, storage, version, layout = part
         memory = self._known.get(storage._cdata)
         if memory is None:
-            memory = self._learn(storage, version)
+            memory = self.learn(storage, version)
         elif memory.is_at(version) and (known := memory.known(layout)) is not None:
             first = known.first
             if not isinstance(first, Origin) or first.kind not in (Maker.OUTSIDE, Maker.GRADIENT):
@@ -208,8 +220,27 @@ class Memories:
         _, storage, version, layout = part
         memory = self._known.get(storage._cdata)
         if memory is None:
-            memory = self._learn(storage, version, _first_seen(tensor))
+            memory = self.learn(storage, version, _first_seen(tensor))
         memory.write(region or layout, origin, version, storage.nbytes())
+
+    def put_out_all(
+        self,
+        tensors: Sequence[torch.Tensor],
+        name: str,
+        marks: int,
+        given: Sequence[torch.Tensor],
+        written: Collection[int],
+    ) -> list[Found | None]:
+        """As ``put_out`` of each, by position."""
+        if self._compiled is not None:
+            known, seen = self._known, self._seen
+            return self._compiled.put_out_all(
+                self, known, seen, tensors, name, marks, given, written
+            )
+        return [
+            self.put_out(tensor, name, position, marks, given, written)
+            for position, tensor in enumerate(tensors)
+        ]
 
     def put_out(
         self,
@@ -233,7 +264,7 @@ class Memories:
         memory = self._known.get(key)
         if memory is None:
             origin = _made(Origin, (_RECORD, name, _OUTPUT, position, marks))
-            memory = self._learn(storage, version, origin)
+            memory = self.learn(storage, version, origin)
             if marks & _UNINITIALISED:
                 memory.unwritten = storage.nbytes()
             found = memory.found = _made(Found, (origin, marks, ()))
@@ -266,7 +297,7 @@ class Memories:
             self._seen[id(tensor)] = _made(Looked, (found, key, version, *own))
         return Found(origin, kept | _VIEW)
 
-    def _learn(
+    def learn(
         self, storage: torch.UntypedStorage, version: int, origin: Origin | None = None
     ) -> Memory:
         """A memory that nothing was known of, and who wrote all of it."""
@@ -275,12 +306,17 @@ class Memories:
             for key in gone:
                 del self._known[key]
                 _Storage._free_weak_ref(key)
-            self._seen = {key: one for key, one in self._seen.items() if one.tensor() is not None}
+            for key in [key for key, one in self._seen.items() if one.tensor() is None]:
+                del self._seen[key]
             self._limit = max(_REMEMBERED, 2 * len(self._known))
         # It is the address of the storage's record, which it keeps from being given to another.
         address: int = _Storage._weak_ref(storage)
         memory = self._known[address] = Memory(version, origin)
         return memory
+
+
+if loaded.compiled is not None:
+    loaded.compiled.know_makers(Origin, Found, Looked, torch.Tensor, torch.nn.Parameter)
 
 
 def _first_seen(tensor: torch.Tensor) -> Origin:
