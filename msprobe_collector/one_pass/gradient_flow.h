@@ -4,6 +4,76 @@
 
 #include "makers.h"
 
+// What is known of a node, made where nothing is.
+static PyObject *flow_of(PyObject *node, PyObject *key) {
+    Own metadata(PyObject_GetAttr(node, words.metadata));
+    PyObject *known = metadata ? PyDict_GetItemWithError(metadata.at, key) : nullptr;
+    if (known || PyErr_Occurred()) return known ? kept(known) : nullptr;
+    Own flow(PyType_GenericAlloc(classes.node, 0)), shares(PyDict_New()), arriving(PyDict_New());
+    Own none(PyTuple_New(0)), number(PyLong_FromLong(0));
+    if (!flow || !shares || !arriving || !none || !number) return nullptr;
+    if (PyObject_SetAttr(flow.at, words.shares, shares.at) ||
+        PyObject_SetAttr(flow.at, words.arriving, arriving.at) ||
+        PyObject_SetAttr(flow.at, words.pass_number, number.at) ||
+        PyObject_SetAttr(flow.at, words.hooked, none.at) || PyDict_SetItem(metadata.at, key, flow.at))
+        return nullptr;
+    return flow.hand_over();
+}
+
+// Edges that nobody sends by yet get a share of the call.
+static bool share_edges(PyObject *flow, PyObject *edges, PyObject *sender) {
+    Own shares(PyObject_GetAttr(flow, words.shares));
+    if (!shares) return false;
+    for (Py_ssize_t i = 0, count = PyList_Size(edges); i < count; i++) {
+        PyObject *edge = PyList_GetItem(edges, i);
+        PyObject *index = PyTuple_GetItem(edge, 0), *positions = PyTuple_GetItem(edge, 1);
+        PyObject *first = positions ? PyList_GetItem(positions, 0) : nullptr;
+        if (!first) return false;
+        int is_known = PyDict_Contains(shares.at, index);
+        if (is_known < 0) return false;
+        if (is_known) continue;
+        PyObject *parts[] = {kept(sender), kept(first)};
+        Own share(made(classes.share, parts));
+        if (!share || PyDict_SetItem(shares.at, index, share.at)) return false;
+    }
+    return true;
+}
+
+PyDoc_STRVAR(watch_nodes_doc,
+             "watch_nodes(outputs, shares, last, sender, received, key)\n--\n\n"
+             "What ``GradientFlow.watch`` does with the nodes and edges of a graph, where ``shares``\n"
+             "is None without the latter: tell in ``received`` at which node the gradient of which\n"
+             "output arrives. What is known of the node ``last``, None where it is not among them.");
+
+static PyObject *watch_nodes(PyObject *, PyObject *const *given, Py_ssize_t count) {
+    bool is_good = count == 6 && PyDict_Check(given[0]) && PyDict_Check(given[4]) && classes.node;
+    if (!is_good || (given[1] != Py_None && !PyDict_Check(given[1]))) {
+        PyErr_SetString(PyExc_TypeError, "watch_nodes takes other arguments");
+        return nullptr;
+    }
+    Own last(kept(Py_None));
+    PyObject *node, *parts;
+    for (Py_ssize_t at = 0; PyDict_Next(given[0], &at, &node, &parts);) {
+        Own flow(flow_of(node, given[5]));
+        if (!flow) return nullptr;
+        for (Py_ssize_t i = 0, all = PyList_Size(parts); i < all; i++) {
+            PyObject *output = PyList_GetItem(parts, i);
+            PyObject *number = PyTuple_GetItem(output, 0), *place = PyTuple_GetItem(output, 1);
+            Own pair(place ? PyTuple_Pack(2, flow.at, number) : nullptr);
+            if (!pair || PyDict_SetItem(given[4], place, pair.at)) return nullptr;
+        }
+        if (node == given[2]) {
+            Own before(last.hand_over());
+            last.at = kept(flow.at);
+        }
+    }
+    for (Py_ssize_t at = 0; given[1] != Py_None && PyDict_Next(given[1], &at, &node, &parts);) {
+        Own flow(flow_of(node, given[5]));
+        if (!flow || !share_edges(flow.at, parts, given[3])) return nullptr;
+    }
+    return last.hand_over();
+}
+
 // The makers of a gradient, as what arrived for an output of a node tells them.
 static PyObject *found_at(PyObject *flow, PyObject *number, PyObject *sum_of) {
     Own arriving(PyObject_GetAttr(flow, words.arriving)), hooked(PyObject_GetAttr(flow, words.hooked));

@@ -26,6 +26,7 @@ static const long OUTPUT_SECTION = 1;
 // The classes of Python that are made here, and the types of tensors that have memory of their own.
 struct Classes {
     PyTypeObject *origin, *found, *looked, *tensor, *parameter;
+    PyTypeObject *node, *share;  // of gradients
 };
 static Classes classes;
 
@@ -113,6 +114,20 @@ static PyObject *found_of(PyObject *origin, long marks) {
     return made(classes.found, parts);
 }
 
+PyDoc_STRVAR(know_gradients_doc,
+             "know_gradients(node, share)\n--\n\nThe classes of what is known of a node and of an edge.");
+
+static PyObject *know_gradients(PyObject *, PyObject *arguments) {
+    PyTypeObject *node, *share;
+    if (!PyArg_ParseTuple(arguments, "O!O!:know_gradients", &PyType_Type, &node, &PyType_Type, &share))
+        return nullptr;
+    if (!know_words()) return nullptr;
+    Own nodes((PyObject *)classes.node), shares((PyObject *)classes.share);
+    classes.node = (PyTypeObject *)kept((PyObject *)node);
+    classes.share = (PyTypeObject *)kept((PyObject *)share);
+    Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(know_makers_doc,
              "know_makers(origin, found, looked, tensor, parameter)\n--\n\n"
              "The named tuples that are made of makers, and the types of plain tensors.");
@@ -124,10 +139,11 @@ static PyObject *know_makers(PyObject *, PyObject *arguments) {
                           &type[4]))
         return nullptr;
     if (!know_words()) return nullptr;
-    for (PyTypeObject *one : type) Py_INCREF((PyObject *)one);
-    PyTypeObject *before[] = {classes.origin, classes.found, classes.looked, classes.tensor,
-                              classes.parameter};
-    classes = {type[0], type[1], type[2], type[3], type[4]};
-    for (PyTypeObject *one : before) Py_XDECREF((PyObject *)one);
+    PyTypeObject **to[] = {&classes.origin, &classes.found, &classes.looked, &classes.tensor,
+                           &classes.parameter};
+    for (int i = 0; i < 5; i++) {
+        Own before((PyObject *)*to[i]);
+        *to[i] = (PyTypeObject *)kept((PyObject *)type[i]);
+    }
     Py_RETURN_NONE;
 }

@@ -33,6 +33,10 @@ static int is_there_still(PyObject *seen, PyObject *tensor) {
     return are_equal(PyTuple_GetItem(layout, 2), stride.at);
 }
 
+static bool is_plain(PyObject *tensor) {
+    return Py_TYPE(tensor) == classes.tensor || Py_TYPE(tensor) == classes.parameter;
+}
+
 PyDoc_STRVAR(look_all_doc,
              "look_all(seen, tensors, find)\n--\n\n"
              "As ``Memories.look`` of each tensor in a list: who made them, and what is known. What\n"
@@ -68,6 +72,34 @@ static PyObject *look_all(PyObject *, PyObject *const *given, Py_ssize_t count) 
     return Py_BuildValue("(NN)", makers.hand_over(), looked.hand_over());
 }
 
+PyDoc_STRVAR(changed_doc,
+             "changed(tensors, looked, counter_of)\n--\n\n"
+             "The positions of tensors whose counters of writes are not what was looked at.");
+
+static PyObject *changed(PyObject *, PyObject *const *given, Py_ssize_t count) {
+    if (count != 3 || !PyList_Check(given[0]) || !PyList_Check(given[1]) ||
+        PyList_Size(given[0]) != PyList_Size(given[1])) {
+        PyErr_SetString(PyExc_TypeError, "two lists of one length and a function");
+        return nullptr;
+    }
+    Own places(PyList_New(0));
+    for (Py_ssize_t i = 0; places && i < PyList_Size(given[0]); i++) {
+        Own tensor(kept(PyList_GetItem(given[0], i)));
+        PyObject *before = PyTuple_GetItem(PyList_GetItem(given[1], i), COUNTER);
+        if (!before) return nullptr;
+        Own counter(is_plain(tensor.at) ? PyObject_GetAttr(tensor.at, words.version) : nullptr);
+        if (!counter) {
+            PyErr_Clear();  // in inference mode there is none
+            counter.at = PyObject_CallFunctionObjArgs(given[2], tensor.at, nullptr);
+        }
+        int equal = are_equal(before, counter.at);
+        if (equal < 0) return nullptr;
+        Own place(equal ? nullptr : PyLong_FromSsize_t(i));
+        if (!equal && (!place || PyList_Append(places.at, place.at))) return nullptr;
+    }
+    return places.hand_over();
+}
+
 // -- what a call puts out ---------------------------------------------------------------------------
 
 // A plain tensor whose writes are counted.
@@ -77,7 +109,7 @@ struct Lying {
 
 // 1 where it is one, 0 where Python has to see to it, -1 where that has raised.
 static int read_place(PyObject *tensor, Lying &lying) {
-    if (Py_TYPE(tensor) != classes.tensor && Py_TYPE(tensor) != classes.parameter) return 0;
+    if (!is_plain(tensor)) return 0;
     lying.storage.at = call(tensor, words.untyped_storage);
     if (lying.storage) lying.version.at = PyObject_GetAttr(tensor, words.version);
     if (!lying.version) {
@@ -207,9 +239,9 @@ static PyObject *put_out_all(PyObject *, PyObject *const *given, Py_ssize_t coun
         if (!tensor) return nullptr;
         Lying lying;
         Told told = {false, nullptr};
-        int is_plain = marks & UNINITIALISED ? 0 : read_place(tensor, lying);
-        if (is_plain < 0) return nullptr;
-        if (is_plain) {
+        int is_read = marks & UNINITIALISED ? 0 : read_place(tensor, lying);
+        if (is_read < 0) return nullptr;
+        if (is_read) {
             PyObject *known = PyDict_GetItemWithError(given[1], lying.key.at);
             if (!known && PyErr_Occurred()) return nullptr;
             if (known) {

@@ -18,7 +18,7 @@ from msprobe_builder.operators.table import operator_of, overwrites
 from msprobe_collector.record.calls import Call
 from msprobe_collector.record.flow import FlowRows
 from msprobe_collector.record.gradient_flow import GradientFlow
-from msprobe_collector.record.identities import counter_of, layout_of
+from msprobe_collector.record.identities import layout_of
 from msprobe_collector.record.items import collect_tensors
 from msprobe_collector.record.layouts import Layout
 from msprobe_collector.record.memories import Looked, Memories
@@ -41,7 +41,6 @@ _FUSED = {
 }
 # Communication that writes nothing here; any other writes its first argument, gather its second.
 _SENDS = one_of("send")
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _UNWRITTEN = int(Mark.UNINITIALISED | Mark.FROM_UNINITIALISED)
 _IN_PLACE = int(Mark.IN_PLACE)
 _RECORD, _INPUT, _OUTPUT = int(Maker.RECORD), int(Place.INPUT), int(Place.OUTPUT)
@@ -133,15 +132,9 @@ class TorchFlow:
     ) -> set[int]:
         """The storages of what the call was given and wrote to."""
         written: set[int] = set()
-        has_written = flow.has_written
-        for position, (tensor, looked) in enumerate(zip(flow.tensors, flow.looked, strict=True)):
-            before = looked[2]
-            if before >= 0 and type(tensor) in _PLAIN:
-                counter = tensor._version
-            else:
-                counter = counter_of(tensor)
-            if counter == before and position not in has_written:
-                continue
+        changed = self._memories.changed(flow.tensors, flow.looked)
+        for position in sorted({*changed, *flow.has_written}) if flow.has_written else changed:
+            tensor, looked = flow.tensors[position], flow.looked[position]
             written.add(looked.storage)
             if not any(tensor is output for output in outputs):
                 origin = Origin(_RECORD, name, _INPUT, position, marks | _IN_PLACE)

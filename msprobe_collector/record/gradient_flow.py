@@ -86,6 +86,14 @@ class GradientFlow:
         sender = Sender(call.backward_name)
         found = backward.flow = CallGradients(sender)
         received = found.received
+        if self._compiled is not None:
+            shares = None if call.path else graph.shares
+            found.last = self._compiled.watch_nodes(
+                graph.outputs, shares, graph.last, sender, received, _KEY
+            )
+            if call.path:
+                found.inner = _sent_from_inside(graph, sender)
+            return
         at, flow = None, None  # most calls add one node
         for node, outputs in graph.outputs.items():
             at, flow = node, _flow_of(node)
@@ -240,6 +248,10 @@ def _sent_from_inside(graph: Graph, sender: Sender) -> dict[int, list[Share]]:
             for flow, index in edges[position]:
                 flow.shares[index] = sources[0]
     return inner
+
+
+if loaded.compiled is not None:
+    loaded.compiled.know_gradients(NodeFlow, Share)
 
 
 def _found_all(

@@ -38,6 +38,14 @@ def is_dense(layout: Layout) -> bool:
     """Whether it takes every byte of its extent, each once."""
     _, shape, strides, _ = layout
     need = 1
+    for length, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if length > 1:
+            if stride != need:
+                break
+            need *= length
+    else:
+        return True  # in the order of its dimensions, as most are
+    need = 1
     for stride, length in sorted(zip(strides, shape, strict=True)):
         if length > 1:
             if stride != need:

@@ -42,6 +42,7 @@ from msprobe_collector.record.origins import (
 
 _Storage: Any = torch.UntypedStorage
 _REMEMBERED = 8192  # storages, before those that are gone are let go of
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _NO_LAYOUT: Layout = (0, (), (), 0)
 # Plain numbers, as flags take long to combine.
 _VIEW, _IN_PLACE, _SAME = int(Mark.VIEW), int(Mark.IN_PLACE), int(Mark.SAME)
@@ -118,6 +119,17 @@ class Memories:
             return self._compiled.look_all(self._seen, tensors, self._look_up)
         looked = [self.look(tensor) for tensor in tensors]
         return [one[0] for one in looked], looked
+
+    def changed(self, tensors: Sequence[torch.Tensor], looked: Sequence[Looked]) -> list[int]:
+        """The positions of those that were written to since they were looked at."""
+        if self._compiled is not None:
+            return self._compiled.changed(tensors, looked, counter_of)
+        counters = [
+            version_of(tensor) if type(tensor) in _PLAIN else counter_of(tensor)
+            for tensor in tensors
+        ]
+        pairs = zip(counters, looked, strict=True)
+        return [position for position, (now, one) in enumerate(pairs) if now != one[2]]
 
     def _look_up(self, tensor: torch.Tensor, seen: Looked | None) -> Looked:
         with self._lock:

@@ -102,11 +102,12 @@ class Memory:
             tensors = {self.first: self.found, **tensors}
         self.first, self.tensors = None, _NO_TENSORS
         if layout is None or (is_dense(layout) and bytes_of(layout) >= size):
-            left = {place: one for place, one in tensors.items() if _is_result_of(one, origin)}
+            if tensors:
+                tensors = {p: one for p, one in tensors.items() if _is_result_of(one, origin)}
             self.origin, self.unwritten = None, 0
             self.writes = [(layout, origin)]
         else:
-            left = {
+            tensors = {
                 place: one
                 for place, one in tensors.items()
                 if _is_result_of(one, origin) or not overlap(place, layout)
@@ -120,7 +121,7 @@ class Memory:
                 self.writes = self.writes[-_MOST_WRITES // 2 :]
                 self.origin = None
             self.writes.append((layout, origin))
-        for place, one in left.items():
+        for place, one in tensors.items():
             self.know(place, one)
         if layout is not None:
             self.know(layout, Found(origin, origin.marks & (_UNWRITTEN | _IN_PLACE)))
