@@ -9,15 +9,12 @@ static PyObject *flow_of(PyObject *node, PyObject *key) {
     Own metadata(PyObject_GetAttr(node, words.metadata));
     PyObject *known = metadata ? PyDict_GetItemWithError(metadata.at, key) : nullptr;
     if (known || PyErr_Occurred()) return known ? kept(known) : nullptr;
-    Own flow(PyType_GenericAlloc(classes.node, 0)), shares(PyDict_New()), arriving(PyDict_New());
-    Own none(PyTuple_New(0)), number(PyLong_FromLong(0));
-    if (!flow || !shares || !arriving || !none || !number) return nullptr;
-    if (PyObject_SetAttr(flow.at, words.shares, shares.at) ||
-        PyObject_SetAttr(flow.at, words.arriving, arriving.at) ||
-        PyObject_SetAttr(flow.at, words.pass_number, number.at) ||
-        PyObject_SetAttr(flow.at, words.hooked, none.at) || PyDict_SetItem(metadata.at, key, flow.at))
-        return nullptr;
-    return flow.hand_over();
+    Slot slots[] = {{words.shares, PyDict_New()},
+                    {words.arriving, PyDict_New()},
+                    {words.pass_number, PyLong_FromLong(0)},
+                    {words.hooked, PyTuple_New(0)}};
+    Own flow(filled(classes.node, slots));
+    return flow && !PyDict_SetItem(metadata.at, key, flow.at) ? flow.hand_over() : nullptr;
 }
 
 // Edges that nobody sends by yet get a share of the call.
@@ -40,38 +37,46 @@ static bool share_edges(PyObject *flow, PyObject *edges, PyObject *sender) {
 }
 
 PyDoc_STRVAR(watch_nodes_doc,
-             "watch_nodes(outputs, shares, last, sender, received, key)\n--\n\n"
-             "What ``GradientFlow.watch`` does with the nodes and edges of a graph, where ``shares``\n"
-             "is None without the latter: tell in ``received`` at which node the gradient of which\n"
-             "output arrives. What is known of the node ``last``, None where it is not among them.");
+             "watch_nodes(name, outputs, shares, last, key)\n--\n\n"
+             "As ``GradientFlow.watch``, of a graph of which ``shares`` are None where nothing is told\n"
+             "of its edges: what is known of the gradients of a call.");
 
 static PyObject *watch_nodes(PyObject *, PyObject *const *given, Py_ssize_t count) {
-    bool is_good = count == 6 && PyDict_Check(given[0]) && PyDict_Check(given[4]) && classes.node;
-    if (!is_good || (given[1] != Py_None && !PyDict_Check(given[1]))) {
+    bool is_good = count == 5 && PyDict_Check(given[1]) && classes.node;
+    if (!is_good || (given[2] != Py_None && !PyDict_Check(given[2]))) {
         PyErr_SetString(PyExc_TypeError, "watch_nodes takes other arguments");
         return nullptr;
     }
-    Own last(kept(Py_None));
+    Slot slots[] = {{words.name, kept(given[0])},
+                    {words.is_over, kept(Py_False)},
+                    {words.section, PyLong_FromLong(OUTPUT_SECTION)},
+                    {words.ordinals, kept(Py_None)}};
+    Own sender(filled(classes.sender, slots)), received(PyDict_New()), last(kept(Py_None));
+    if (!sender || !received) return nullptr;
     PyObject *node, *parts;
-    for (Py_ssize_t at = 0; PyDict_Next(given[0], &at, &node, &parts);) {
-        Own flow(flow_of(node, given[5]));
+    for (Py_ssize_t at = 0; PyDict_Next(given[1], &at, &node, &parts);) {
+        Own flow(flow_of(node, given[4]));
         if (!flow) return nullptr;
         for (Py_ssize_t i = 0, all = PyList_Size(parts); i < all; i++) {
             PyObject *output = PyList_GetItem(parts, i);
             PyObject *number = PyTuple_GetItem(output, 0), *place = PyTuple_GetItem(output, 1);
             Own pair(place ? PyTuple_Pack(2, flow.at, number) : nullptr);
-            if (!pair || PyDict_SetItem(given[4], place, pair.at)) return nullptr;
+            if (!pair || PyDict_SetItem(received.at, place, pair.at)) return nullptr;
         }
-        if (node == given[2]) {
+        if (node == given[3]) {
             Own before(last.hand_over());
             last.at = kept(flow.at);
         }
     }
-    for (Py_ssize_t at = 0; given[1] != Py_None && PyDict_Next(given[1], &at, &node, &parts);) {
-        Own flow(flow_of(node, given[5]));
-        if (!flow || !share_edges(flow.at, parts, given[3])) return nullptr;
+    for (Py_ssize_t at = 0; given[2] != Py_None && PyDict_Next(given[2], &at, &node, &parts);) {
+        Own flow(flow_of(node, given[4]));
+        if (!flow || !share_edges(flow.at, parts, sender.at)) return nullptr;
     }
-    return last.hand_over();
+    Slot all[] = {{words.sender, sender.hand_over()},
+                  {words.received, received.hand_over()},
+                  {words.last, last.hand_over()},
+                  {words.inner, kept(classes.none_inside)}};
+    return filled(classes.call, all);
 }
 
 // The makers of a gradient, as what arrived for an output of a node tells them.
@@ -88,37 +93,85 @@ static PyObject *found_at(PyObject *flow, PyObject *number, PyObject *sum_of) {
                                         is_hooked ? Py_True : Py_False, nullptr);
 }
 
-PyDoc_STRVAR(found_all_doc,
-             "found_all(items, flow, received, sum_of, unknown)\n--\n\n"
-             "The makers of the gradients in the list ``items``, but for None: what arrived at\n"
-             "``flow`` for as many outputs, or at the node and output that ``received`` has for a\n"
-             "place, where ``flow`` is None; ``unknown`` where it has nothing.");
-
-static PyObject *found_all(PyObject *, PyObject *const *given, Py_ssize_t count) {
-    if (count != 5 || !PyDict_Check(given[2]) || !classes.found) {
-        PyErr_SetString(PyExc_TypeError, "found_all takes other arguments");
-        return nullptr;
-    }
-    Py_ssize_t all = PySequence_Size(given[0]);
+// The makers of the gradients in a sequence, but for None: what arrived at ``last`` for as many
+// outputs, or at the node and output that ``received`` has for a place, where ``last`` is None.
+static PyObject *found_all(PyObject *items, PyObject *last, PyObject *received, PyObject *sum_of,
+                           PyObject *unknown) {
+    Py_ssize_t all = PySequence_Size(items);
     Own found(PyList_New(0));
     if (all < 0 || !found) return nullptr;
     for (Py_ssize_t i = 0; i < all; i++) {
-        Own item(PySequence_GetItem(given[0], i));
+        Own item(PySequence_GetItem(items, i));
         if (!item) return nullptr;
         if (item.at == Py_None) continue;
         Own place(PyLong_FromSsize_t(i)), one(nullptr);
         if (!place) return nullptr;
-        if (given[1] != Py_None) {
-            one.at = found_at(given[1], place.at, given[3]);
+        if (last != Py_None) {
+            one.at = found_at(last, place.at, sum_of);
         } else {
-            PyObject *pair = PyDict_GetItemWithError(given[2], place.at);
+            PyObject *pair = received ? PyDict_GetItemWithError(received, place.at) : nullptr;
             if (!pair && PyErr_Occurred()) return nullptr;
-            one.at = pair ? found_at(PyTuple_GetItem(pair, 0), PyTuple_GetItem(pair, 1), given[3])
-                          : kept(given[4]);
+            one.at = pair ? found_at(PyTuple_GetItem(pair, 0), PyTuple_GetItem(pair, 1), sum_of)
+                          : kept(unknown);
         }
         if (!one || PyList_Append(found.at, one.at)) return nullptr;
     }
     return found.hand_over();
+}
+
+// The call of ``sender`` is over: which of the inputs ``sent`` has which place in its record.
+static bool end_sender(PyObject *sender, PyObject *sent, PyObject *record) {
+    int by_argument = PyDict_Contains(record, words.input_gradients);
+    int is_there = by_argument ? by_argument : PyDict_Contains(record, words.output);
+    if (by_argument < 0 || is_there <= 0) return !is_there;
+    if (by_argument) {
+        Own section(PyLong_FromLong(INPUT_GRADIENTS_SECTION));
+        if (!section || PyObject_SetAttr(sender, words.section, section.at)) return false;
+    }
+    Py_ssize_t all = PyList_Size(sent), n = 0;
+    bool has_all = true;
+    for (Py_ssize_t i = 0; i < all; i++) has_all = has_all && PyList_GetItem(sent, i) != Py_None;
+    Own ordinals(has_all ? nullptr : PyDict_New());
+    for (Py_ssize_t i = 0; ordinals && i < all; i++) {
+        if (PyList_GetItem(sent, i) == Py_None) continue;
+        Own place(PyLong_FromSsize_t(i)), ordinal(PyLong_FromSsize_t(n++));
+        if (!place || !ordinal || PyDict_SetItem(ordinals.at, place.at, ordinal.at)) return false;
+    }
+    if (!has_all && (!ordinals || PyObject_SetAttr(sender, words.ordinals, ordinals.at))) return false;
+    return !PyObject_SetAttr(sender, words.is_over, Py_True);
+}
+
+PyDoc_STRVAR(makers_of_doc,
+             "makers_of(flow, sent, record, by_place, sum_of, unknown)\n--\n\n"
+             "As ``GradientFlow.makers``, but for what is sent inside of a module: who made the\n"
+             "gradients that a call received. Where not ``by_place``, its first record has those of\n"
+             "the node of its first output.");
+
+static PyObject *makers_of(PyObject *, PyObject *const *given, Py_ssize_t count) {
+    if (count != 6 || !PyList_Check(given[1]) || !PyDict_Check(given[2]) || !classes.found) {
+        PyErr_SetString(PyExc_TypeError, "makers_of takes other arguments");
+        return nullptr;
+    }
+    PyObject *flow = given[0], *record = given[2];
+    Own sender(PyObject_GetAttr(flow, words.sender)), received(PyObject_GetAttr(flow, words.received));
+    Own last(PyObject_GetAttr(flow, words.last)), makers(PyList_New(0));
+    if (!sender || !received || !last || !makers || !end_sender(sender.at, given[1], record))
+        return nullptr;
+    for (int k = 0; k < 2; k++) {
+        PyObject *items = PyDict_GetItemWithError(record, k ? words.output_gradients : words.input);
+        if (!items && PyErr_Occurred()) return nullptr;
+        int is_there = items ? PyObject_IsTrue(items) : 0;
+        if (is_there < 0) return nullptr;
+        if (!is_there) continue;
+        bool by_place = k || given[3] == Py_True;
+        Own held(kept(items));
+        Own found(found_all(items, by_place ? Py_None : last.at, by_place ? received.at : nullptr,
+                            given[4], given[5]));
+        long section = k ? OUTPUT_GRADIENTS_SECTION : INPUT_SECTION;
+        Own pair(found ? Py_BuildValue("(lO)", section, found.at) : nullptr);
+        if (!pair || PyList_Append(makers.at, pair.at)) return nullptr;
+    }
+    return makers.hand_over();
 }
 
 // The edges below what a backward pass begins at.

@@ -18,21 +18,26 @@ struct Own {
     }
 };
 
-// Kinds of makers, marks of what they made, and the section of what a call puts out.
+// Kinds of makers, marks of what they made, and sections of records.
 static const long RECORD = 1, UNRECORDED = 6;
 static const long VIEW = 1, UNINITIALISED = 4, UNWRITTEN = 4 | 8, SUM = 16;
-static const long OUTPUT_SECTION = 1;
+static const long INPUT_SECTION = 0, OUTPUT_SECTION = 1, INPUT_GRADIENTS_SECTION = 4,
+                  OUTPUT_GRADIENTS_SECTION = 5;
 
 // The classes of Python that are made here, and the types of tensors that have memory of their own.
 struct Classes {
     PyTypeObject *origin, *found, *looked, *tensor, *parameter;
-    PyTypeObject *node, *share;  // of gradients
+    PyTypeObject *memory, *node, *share, *sender, *call;
+    PyObject *no_tensors, *no_writes, *weak_ref, *none_inside;  // what these begin with
 };
 static Classes classes;
 
 struct Words {
     PyObject *version, *shape, *stride, *data_ptr, *untyped_storage, *cdata, *storage_offset, *itemsize;
-    PyObject *changes, *first, *found, *tensors, *own_version, *find, *know, *learn, *put_out;
+    PyObject *changes, *first, *found, *tensors, *own_version, *find, *know, *put_out;
+    PyObject *others, *origin, *writes, *unwritten;
+    PyObject *sender, *received, *last, *inner, *is_over, *section, *ordinals;
+    PyObject *input, *output, *input_gradients, *output_gradients;
     PyObject *arriving, *hooked, *next_functions, *metadata, *shares, *pass_number, *name;
 };
 static Words words;
@@ -58,7 +63,6 @@ static bool know_words() {
         {&words.own_version, "version"},
         {&words.find, "find"},
         {&words.know, "know"},
-        {&words.learn, "learn"},
         {&words.put_out, "put_out"},
         {&words.arriving, "arriving"},
         {&words.hooked, "hooked"},
@@ -66,6 +70,21 @@ static bool know_words() {
         {&words.metadata, "metadata"},
         {&words.shares, "shares"},
         {&words.pass_number, "pass_number"},
+        {&words.others, "others"},
+        {&words.origin, "origin"},
+        {&words.writes, "writes"},
+        {&words.unwritten, "unwritten"},
+        {&words.sender, "sender"},
+        {&words.received, "received"},
+        {&words.last, "last"},
+        {&words.inner, "inner"},
+        {&words.is_over, "is_over"},
+        {&words.section, "section"},
+        {&words.ordinals, "ordinals"},
+        {&words.input, "input"},
+        {&words.output, "output"},
+        {&words.input_gradients, "input_gradients"},
+        {&words.output_gradients, "output_gradients"},
         {&words.name, "name"},
     };
     for (auto &one : all)
@@ -114,17 +133,47 @@ static PyObject *found_of(PyObject *origin, long marks) {
     return made(classes.found, parts);
 }
 
+// An object whose slots are set; what is handed over is let go of.
+struct Slot {
+    PyObject *word, *value;
+};
+
+template <int COUNT>
+static PyObject *filled(PyTypeObject *kind, const Slot (&slots)[COUNT]) {
+    Own object(PyType_GenericAlloc(kind, 0));
+    bool is_good = bool(object);
+    for (const Slot &slot : slots) {
+        is_good = is_good && slot.value && !PyObject_SetAttr(object.at, slot.word, slot.value);
+        Py_XDECREF(slot.value);
+    }
+    return is_good ? object.hand_over() : nullptr;
+}
+
+static void keep(PyObject *&to, PyObject *given) {
+    Own before(to);
+    to = kept(given);
+}
+
+static void keep(PyTypeObject *&to, PyObject *given) {
+    Own before((PyObject *)to);
+    to = (PyTypeObject *)kept(given);
+}
+
 PyDoc_STRVAR(know_gradients_doc,
-             "know_gradients(node, share)\n--\n\nThe classes of what is known of a node and of an edge.");
+             "know_gradients(node, share, sender, call, none_inside)\n--\n\n"
+             "The classes of what is known of a node, an edge and a backward call.");
 
 static PyObject *know_gradients(PyObject *, PyObject *arguments) {
-    PyTypeObject *node, *share;
-    if (!PyArg_ParseTuple(arguments, "O!O!:know_gradients", &PyType_Type, &node, &PyType_Type, &share))
+    PyObject *node, *share, *sender, *call, *none_inside;
+    if (!PyArg_ParseTuple(arguments, "O!O!O!O!O:know_gradients", &PyType_Type, &node, &PyType_Type,
+                          &share, &PyType_Type, &sender, &PyType_Type, &call, &none_inside) ||
+        !know_words())
         return nullptr;
-    if (!know_words()) return nullptr;
-    Own nodes((PyObject *)classes.node), shares((PyObject *)classes.share);
-    classes.node = (PyTypeObject *)kept((PyObject *)node);
-    classes.share = (PyTypeObject *)kept((PyObject *)share);
+    keep(classes.node, node);
+    keep(classes.share, share);
+    keep(classes.sender, sender);
+    keep(classes.call, call);
+    keep(classes.none_inside, none_inside);
     Py_RETURN_NONE;
 }
 
@@ -133,17 +182,34 @@ PyDoc_STRVAR(know_makers_doc,
              "The named tuples that are made of makers, and the types of plain tensors.");
 
 static PyObject *know_makers(PyObject *, PyObject *arguments) {
-    PyTypeObject *type[5];
-    if (!PyArg_ParseTuple(arguments, "O!O!O!O!O!:know_makers", &PyType_Type, &type[0], &PyType_Type,
-                          &type[1], &PyType_Type, &type[2], &PyType_Type, &type[3], &PyType_Type,
-                          &type[4]))
+    PyObject *origin, *found, *looked, *tensor, *parameter;
+    if (!PyArg_ParseTuple(arguments, "O!O!O!O!O!:know_makers", &PyType_Type, &origin, &PyType_Type,
+                          &found, &PyType_Type, &looked, &PyType_Type, &tensor, &PyType_Type,
+                          &parameter) ||
+        !know_words())
         return nullptr;
-    if (!know_words()) return nullptr;
-    PyTypeObject **to[] = {&classes.origin, &classes.found, &classes.looked, &classes.tensor,
-                           &classes.parameter};
-    for (int i = 0; i < 5; i++) {
-        Own before((PyObject *)*to[i]);
-        *to[i] = (PyTypeObject *)kept((PyObject *)type[i]);
-    }
+    keep(classes.origin, origin);
+    keep(classes.found, found);
+    keep(classes.looked, looked);
+    keep(classes.tensor, tensor);
+    keep(classes.parameter, parameter);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(know_memories_doc,
+             "know_memories(memory, no_tensors, no_writes, weak_ref)\n--\n\n"
+             "The class of memories, what a new one begins with, and what gives the address of a\n"
+             "storage and keeps that from being given to another.");
+
+static PyObject *know_memories(PyObject *, PyObject *arguments) {
+    PyObject *memory, *no_tensors, *no_writes, *weak_ref;
+    if (!PyArg_ParseTuple(arguments, "O!OOO:know_memories", &PyType_Type, &memory, &no_tensors,
+                          &no_writes, &weak_ref) ||
+        !know_words())
+        return nullptr;
+    keep(classes.memory, memory);
+    keep(classes.no_tensors, no_tensors);
+    keep(classes.no_writes, no_writes);
+    keep(classes.weak_ref, weak_ref);
     Py_RETURN_NONE;
 }

@@ -37,6 +37,32 @@ static bool is_plain(PyObject *tensor) {
     return Py_TYPE(tensor) == classes.tensor || Py_TYPE(tensor) == classes.parameter;
 }
 
+// A plain tensor whose writes are counted.
+struct Lying {
+    Own storage{nullptr}, key{nullptr}, version{nullptr}, layout{nullptr};
+};
+
+// 1 where it is one, 0 where Python has to see to it, -1 where that has raised.
+static int read_place(PyObject *tensor, Lying &lying) {
+    if (!is_plain(tensor)) return 0;
+    lying.storage.at = call(tensor, words.untyped_storage);
+    if (lying.storage) lying.version.at = PyObject_GetAttr(tensor, words.version);
+    if (!lying.version) {
+        if (!PyErr_ExceptionMatches(PyExc_RuntimeError)) return -1;
+        PyErr_Clear();
+        return 0;
+    }
+    lying.key.at = PyObject_GetAttr(lying.storage.at, words.cdata);
+    PyObject *parts[] = {
+        call(tensor, words.storage_offset),
+        PyObject_GetAttr(tensor, words.shape),
+        call(tensor, words.stride),
+        PyObject_GetAttr(tensor, words.itemsize),
+    };
+    lying.layout.at = made(&PyTuple_Type, parts);
+    return lying.key && lying.layout ? 1 : -1;
+}
+
 PyDoc_STRVAR(look_all_doc,
              "look_all(seen, tensors, find)\n--\n\n"
              "As ``Memories.look`` of each tensor in a list: who made them, and what is known. What\n"
@@ -72,6 +98,18 @@ static PyObject *look_all(PyObject *, PyObject *const *given, Py_ssize_t count) 
     return Py_BuildValue("(NN)", makers.hand_over(), looked.hand_over());
 }
 
+PyDoc_STRVAR(plain_part_doc,
+             "plain_part(tensor)\n--\n\n"
+             "As ``identities.part_of`` a plain tensor whose writes are counted; None of any other.");
+
+static PyObject *plain_part(PyObject *, PyObject *tensor) {
+    Lying lying;
+    int is_read = classes.tensor ? read_place(tensor, lying) : 0;
+    if (is_read < 0) return nullptr;
+    if (!is_read) Py_RETURN_NONE;
+    return PyTuple_Pack(4, tensor, lying.storage.at, lying.version.at, lying.layout.at);
+}
+
 PyDoc_STRVAR(changed_doc,
              "changed(tensors, looked, counter_of)\n--\n\n"
              "The positions of tensors whose counters of writes are not what was looked at.");
@@ -101,32 +139,6 @@ static PyObject *changed(PyObject *, PyObject *const *given, Py_ssize_t count) {
 }
 
 // -- what a call puts out ---------------------------------------------------------------------------
-
-// A plain tensor whose writes are counted.
-struct Lying {
-    Own storage{nullptr}, key{nullptr}, version{nullptr}, layout{nullptr};
-};
-
-// 1 where it is one, 0 where Python has to see to it, -1 where that has raised.
-static int read_place(PyObject *tensor, Lying &lying) {
-    if (!is_plain(tensor)) return 0;
-    lying.storage.at = call(tensor, words.untyped_storage);
-    if (lying.storage) lying.version.at = PyObject_GetAttr(tensor, words.version);
-    if (!lying.version) {
-        if (!PyErr_ExceptionMatches(PyExc_RuntimeError)) return -1;
-        PyErr_Clear();
-        return 0;
-    }
-    lying.key.at = PyObject_GetAttr(lying.storage.at, words.cdata);
-    PyObject *parts[] = {
-        call(tensor, words.storage_offset),
-        PyObject_GetAttr(tensor, words.shape),
-        call(tensor, words.stride),
-        PyObject_GetAttr(tensor, words.itemsize),
-    };
-    lying.layout.at = made(&PyTuple_Type, parts);
-    return lying.key && lying.layout ? 1 : -1;
-}
 
 // Know a tensor again by itself.
 static bool keep_looked(PyObject *seen, PyObject *tensor, const Lying &lying, PyObject *found,
@@ -165,13 +177,26 @@ struct Told {
 };
 
 // In memory that nothing is known of.
-static Told put_out_anew(PyObject *seen, PyObject *tensor, PyObject *learn, const Lying &lying,
+static Told put_out_anew(PyObject *known, PyObject *seen, PyObject *tensor, const Lying &lying,
                          PyObject *origin, long marks) {
     Told failed = {true, nullptr};
-    Own memory(PyObject_CallFunctionObjArgs(learn, lying.storage.at, lying.version.at, origin, nullptr));
-    Own found(memory ? found_of(origin, marks) : nullptr);
-    if (!found || PyObject_SetAttr(memory.at, words.found, found.at) ||
-        PyObject_SetAttr(memory.at, words.first, lying.layout.at) ||
+    Own found(found_of(origin, marks));
+    if (!found) return failed;
+    Slot slots[] = {
+        {words.own_version, kept(lying.version.at)},
+        {words.changes, PyLong_FromLong(0)},
+        {words.others, PyTuple_New(0)},
+        {words.first, kept(lying.layout.at)},
+        {words.found, kept(found.at)},
+        {words.tensors, kept(classes.no_tensors)},
+        {words.origin, kept(origin)},
+        {words.writes, kept(classes.no_writes)},
+        {words.unwritten, PyLong_FromLong(0)},
+    };
+    Own memory(filled(classes.memory, slots));
+    Own address(memory ? PyObject_CallFunctionObjArgs(classes.weak_ref, lying.storage.at, nullptr)
+                       : nullptr);
+    if (!address || PyDict_SetItem(known, address.at, memory.at) ||
         !keep_looked(seen, tensor, lying, found.at, memory.at, Py_None))
         return failed;
     return {true, marks ? found.hand_over() : kept(Py_None)};
@@ -218,22 +243,23 @@ static Told put_out_view(PyObject *seen, PyObject *tensor, PyObject *memory, con
 }
 
 PyDoc_STRVAR(put_out_all_doc,
-             "put_out_all(memories, known, seen, outputs, name, marks, given, written)\n--\n\n"
+             "put_out_all(memories, known, most, seen, outputs, name, marks, given, written)\n--\n\n"
              "As ``Memories.put_out`` of each tensor in the list ``outputs``, which itself is asked\n"
-             "where a tensor is no plain one, was given or written to.");
+             "where a tensor is no plain one, was given or written to, or where as many memories are\n"
+             "known as may be before some are let go of.");
 
 static PyObject *put_out_all(PyObject *, PyObject *const *given, Py_ssize_t count) {
-    if (count != 8 || !PyDict_Check(given[1]) || !PyDict_Check(given[2]) || !PyList_Check(given[3]) ||
-        !classes.found) {
+    if (count != 9 || !PyDict_Check(given[1]) || !PyDict_Check(given[3]) || !PyList_Check(given[4]) ||
+        !classes.found || !classes.memory) {
         PyErr_SetString(PyExc_TypeError, "put_out_all takes other arguments");
         return nullptr;
     }
-    PyObject *seen = given[2], *outputs = given[3], *name = given[4];
-    long marks = PyLong_AsLong(given[5]);
-    if (marks == -1 && PyErr_Occurred()) return nullptr;
+    PyObject *seen = given[3], *outputs = given[4], *name = given[5];
+    long marks = PyLong_AsLong(given[6]), most = PyLong_AsLong(given[2]);
+    if (PyErr_Occurred()) return nullptr;
     Py_ssize_t all = PyList_Size(outputs);
-    Own learn(PyObject_GetAttr(given[0], words.learn)), rows(PyList_New(all));
-    if (!learn || !rows) return nullptr;
+    Own rows(PyList_New(all));
+    if (!rows) return nullptr;
     for (Py_ssize_t i = 0; i < all; i++) {
         PyObject *tensor = PyList_GetItem(outputs, i);
         if (!tensor) return nullptr;
@@ -246,22 +272,22 @@ static PyObject *put_out_all(PyObject *, PyObject *const *given, Py_ssize_t coun
             if (!known && PyErr_Occurred()) return nullptr;
             if (known) {
                 Own memory(kept(known)), version(PyObject_GetAttr(known, words.own_version));
-                int is_written = PySequence_Contains(given[7], lying.key.at);
-                int is_given = is_among(tensor, given[6]);
+                int is_written = PySequence_Contains(given[8], lying.key.at);
+                int is_given = is_among(tensor, given[7]);
                 int is_as_it_was = are_equal(version.at, lying.version.at);
                 if (is_written < 0 || is_given < 0 || is_as_it_was < 0) return nullptr;
                 if (!is_written && !is_given && is_as_it_was)
                     told = put_out_view(seen, tensor, memory.at, lying, name, i);
-            } else {
+            } else if (PyDict_Size(given[1]) < most) {
                 Own origin(origin_of(name, i, marks));
                 if (!origin) return nullptr;
-                told = put_out_anew(seen, tensor, learn.at, lying, origin.at, marks);
+                told = put_out_anew(given[1], seen, tensor, lying, origin.at, marks);
             }
         }
         if (!told.is_done) {
             Own position(PyLong_FromSsize_t(i));
             told.row = PyObject_CallMethodObjArgs(given[0], words.put_out, tensor, name, position.at,
-                                                  given[5], given[6], given[7], nullptr);
+                                                  given[6], given[7], given[8], nullptr);
         }
         if (!told.row) return nullptr;
         PyList_SetItem(rows.at, i, told.row);

@@ -8,11 +8,6 @@
 
 static const uint32_t NO_NAME = 0xffffffffu;
 
-struct Sender {
-    PyObject *is_over, *name, *ordinals, *section;
-};
-static Sender sender_keys;
-
 static bool number_of(PyObject *from, uint32_t &to) {
     long long number = from ? PyLong_AsLongLong(from) : -1;
     if (number == -1 && (!from || PyErr_Occurred())) return false;
@@ -54,14 +49,14 @@ struct RowOf {
 static int pack_share(PyObject *share, PyObject *numbers, RowOf &row) {
     PyObject *sender = PyTuple_GetItem(share, 0), *input = PyTuple_GetItem(share, 1);
     if (!sender || !input) return -1;
-    PyObject *is_over = PyObject_GetAttr(sender, sender_keys.is_over);
+    PyObject *is_over = PyObject_GetAttr(sender, words.is_over);
     if (!is_over) return -1;
     bool is_ready = is_over == Py_True;
     Py_DECREF(is_over);
     if (!is_ready) return 0;
-    PyObject *name = PyObject_GetAttr(sender, sender_keys.name);
-    PyObject *section = PyObject_GetAttr(sender, sender_keys.section);
-    PyObject *ordinals = PyObject_GetAttr(sender, sender_keys.ordinals);
+    PyObject *name = PyObject_GetAttr(sender, words.name);
+    PyObject *section = PyObject_GetAttr(sender, words.section);
+    PyObject *ordinals = PyObject_GetAttr(sender, words.ordinals);
     int found = -1;
     if (name && section && ordinals) {
         found = look_up(numbers, name, row.maker);
@@ -109,12 +104,7 @@ static PyObject *pack_rows(PyObject *, PyObject *const *given, Py_ssize_t count)
         PyErr_SetString(PyExc_TypeError, "pack_rows takes other arguments");
         return nullptr;
     }
-    if (!sender_keys.is_over) sender_keys.is_over = PyUnicode_InternFromString("is_over");
-    if (!sender_keys.name) sender_keys.name = PyUnicode_InternFromString("name");
-    if (!sender_keys.ordinals) sender_keys.ordinals = PyUnicode_InternFromString("ordinals");
-    if (!sender_keys.section) sender_keys.section = PyUnicode_InternFromString("section");
-    if (!sender_keys.is_over || !sender_keys.name || !sender_keys.ordinals || !sender_keys.section)
-        return nullptr;
+    if (!know_words()) return nullptr;
     uint32_t record;
     if (!number_of(given[0], record)) return nullptr;
     Py_ssize_t sections = PySequence_Size(given[1]);
@@ -164,4 +154,21 @@ static PyObject *pack_rows(PyObject *, PyObject *const *given, Py_ssize_t count)
         if (!is_good) return nullptr;
     }
     Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(number_rows_doc,
+             "number_rows(name, makers, records, numbers, names, added, rows, left, share)\n--\n\n"
+             "As ``pack_rows`` of the record ``name``, which gets the next of the ``numbers``, and is\n"
+             "appended to the list ``records``.");
+
+static PyObject *number_rows(PyObject *, PyObject *const *given, Py_ssize_t count) {
+    if (count != 9 || !PyList_Check(given[2]) || !PyDict_Check(given[3])) {
+        PyErr_SetString(PyExc_TypeError, "number_rows takes other arguments");
+        return nullptr;
+    }
+    Own number(PyLong_FromSsize_t(PyDict_Size(given[3])));
+    if (!number || PyDict_SetItem(given[3], given[0], number.at) || PyList_Append(given[2], given[0]))
+        return nullptr;
+    PyObject *all[] = {number.at, given[1], given[3], given[4], given[5], given[6], given[7], given[8]};
+    return pack_rows(nullptr, all, 8);
 }

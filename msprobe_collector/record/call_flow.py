@@ -122,18 +122,25 @@ class TorchFlow:
                 if _kind_of(call.label).hands_out:
                     marks, self._has_unwritten = _UNINITIALISED, True
                 given = flow.tensors
-                written = self._written(flow, name, outputs, marks) if given else ()
+                changed = memories.changed(given, flow.looked) if given else ()
+                written: Collection[int] = ()
+                if changed or flow.has_written:
+                    written = self._written(flow, changed, name, outputs, marks)
                 found = memories.put_out_all(outputs, name, marks, given, written)
         flow.makers.append((_OUTPUT, found))
         flow.tensors = ()
 
     def _written(
-        self, flow: CallFlow, name: str, outputs: Sequence[torch.Tensor], marks: int
+        self,
+        flow: CallFlow,
+        changed: Sequence[int],
+        name: str,
+        outputs: Sequence[torch.Tensor],
+        marks: int,
     ) -> set[int]:
-        """The storages of what the call was given and wrote to."""
+        """The storages of what the call was given and wrote to, as ``changed`` counters tell."""
         written: set[int] = set()
-        changed = self._memories.changed(flow.tensors, flow.looked)
-        for position in sorted({*changed, *flow.has_written}) if flow.has_written else changed:
+        for position in sorted({*changed, *flow.has_written}):
             tensor, looked = flow.tensors[position], flow.looked[position]
             written.add(looked.storage)
             if not any(tensor is output for output in outputs):

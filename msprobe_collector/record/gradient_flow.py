@@ -48,7 +48,6 @@ class NodeFlow:
         return _sum_of(self.arriving.get(output), output in self.hooked)
 
 
-_NO_PLACES: dict[int, tuple[NodeFlow, int]] = {}
 _NONE_INSIDE: dict[int, list[Share]] = {}
 _made: Any = tuple.__new__  # at once, as there are many
 
@@ -83,17 +82,16 @@ class GradientFlow:
     def watch(self, graph: Graph, backward: Backward) -> None:
         """A recorded call added the nodes of ``graph``."""
         call = backward.call
+        if self._compiled is not None:
+            name, shares = call.backward_name, None if call.path else graph.shares
+            found = self._compiled.watch_nodes(name, graph.outputs, shares, graph.last, _KEY)
+            backward.flow = found
+            if call.path:
+                found.inner = _sent_from_inside(graph, found.sender)
+            return
         sender = Sender(call.backward_name)
         found = backward.flow = CallGradients(sender)
         received = found.received
-        if self._compiled is not None:
-            shares = None if call.path else graph.shares
-            found.last = self._compiled.watch_nodes(
-                graph.outputs, shares, graph.last, sender, received, _KEY
-            )
-            if call.path:
-                found.inner = _sent_from_inside(graph, sender)
-            return
         at, flow = None, None  # most calls add one node
         for node, outputs in graph.outputs.items():
             at, flow = node, _flow_of(node)
@@ -193,29 +191,14 @@ class GradientFlow:
         flow: CallGradients | None = backward.flow
         if flow is None:
             return []
-        sender = flow.sender
-        sent = "input_gradients" if "input_gradients" in record else "output"
-        if sent in record:
-            if sent == "input_gradients":
-                sender.section = _INPUT_GRADIENTS
-            if None in backward.sent:
-                present = [n for n, item in enumerate(backward.sent) if item is not None]
-                sender.ordinals = {position: n for n, position in enumerate(present)}
-            sender.is_over = True
         is_module = bool(backward.call.path)
-        makers: list[Makers] = []
-        for key, section in _RECEIVED:
-            received = record.get(key)
-            if not received:
-                continue
-            is_by_place = is_module or backward.by_argument or section != _INPUT
-            last = None if is_by_place else flow.last
-            by_place = flow.received if is_by_place else _NO_PLACES
-            if self._compiled is not None:
-                found = self._compiled.found_all(received, last, by_place, _sum_of, _UNKNOWN)
-            else:
-                found = _found_all(received, last, by_place)
-            makers.append((section, found))
+        by_place = is_module or backward.by_argument
+        makers: list[Makers]
+        if self._compiled is not None:
+            sent = backward.sent
+            makers = self._compiled.makers_of(flow, sent, record, by_place, _sum_of, _UNKNOWN)
+        else:
+            makers = _makers_of(flow, backward.sent, record, by_place)
         if is_module:
             items = record.get("output") or ()
             inner = [sent_inside(flow, n) for n, item in enumerate(items) if item is not None]
@@ -251,18 +234,42 @@ def _sent_from_inside(graph: Graph, sender: Sender) -> dict[int, list[Share]]:
 
 
 if loaded.compiled is not None:
-    loaded.compiled.know_gradients(NodeFlow, Share)
+    loaded.compiled.know_gradients(NodeFlow, Share, Sender, CallGradients, _NONE_INSIDE)
 
 
-def _found_all(
-    items: Sequence[Any], last: NodeFlow | None, by_place: dict[int, tuple[NodeFlow, int]]
-) -> list[Found]:
-    """The makers of gradients but for None: of a node's outputs, or of the call's by place."""
-    places = [place for place, item in enumerate(items) if item is not None]
-    if last is not None:
-        return [last.found(place) for place in places]
-    known = [by_place.get(place) for place in places]
-    return [_UNKNOWN if one is None else one[0].found(one[1]) for one in known]
+def _makers_of(
+    flow: CallGradients, sent_items: Sequence[Any], record: dict[str, Any], by_place: bool
+) -> list[Makers]:
+    """Who made the gradients that a call received; where not ``by_place``, as its last node did."""
+    sender = flow.sender
+    sent = "input_gradients" if "input_gradients" in record else "output"
+    if sent in record:
+        if sent == "input_gradients":
+            sender.section = _INPUT_GRADIENTS
+        if None in sent_items:
+            present = [n for n, item in enumerate(sent_items) if item is not None]
+            sender.ordinals = {position: n for n, position in enumerate(present)}
+        sender.is_over = True
+    makers: list[Makers] = []
+    for key, section in _RECEIVED:
+        received = record.get(key)
+        if not received:
+            continue
+        places = [place for place, item in enumerate(received) if item is not None]
+        if by_place or section != _INPUT:
+            found = [received_by(flow, place) for place in places]
+        elif flow.last is None:
+            found = [_UNKNOWN] * len(places)
+        else:
+            found = [flow.last.found(place) for place in places]
+        makers.append((section, found))
+    return makers
+
+
+def received_by(flow: CallGradients, position: int) -> Found:
+    """The makers of the gradient of an output."""
+    known = flow.received.get(position)
+    return _UNKNOWN if known is None else known[0].found(known[1])
 
 
 def sent_inside(flow: CallGradients, position: int) -> Found | None:

@@ -31,7 +31,7 @@ from msprobe_collector.record.identities import (
     version_of,
 )
 from msprobe_collector.record.layouts import Layout
-from msprobe_collector.record.memory import Memory
+from msprobe_collector.record.memory import NO_TENSORS, NO_WRITES, Memory
 from msprobe_collector.record.origins import (
     OUTSIDE,
     UNKNOWN,
@@ -146,7 +146,7 @@ class Memories:
         under = None
         if memory is None:
             origin = _first_seen(tensor)
-            memory = self.learn(storage, version, origin)
+            memory = self._learn(storage, version, origin)
             found = memory.found = _made(Found, (origin, 0, ()))
             memory.first = layout
         else:
@@ -217,7 +217,7 @@ class Memories:
         _, storage, version, layout = part
         memory = self._known.get(storage._cdata)
         if memory is None:
-            memory = self.learn(storage, version)
+            memory = self._learn(storage, version)
         elif memory.is_at(version) and (known := memory.known(layout)) is not None:
             first = known.first
             if not isinstance(first, Origin) or first.kind not in (Maker.OUTSIDE, Maker.GRADIENT):
@@ -232,7 +232,7 @@ class Memories:
         _, storage, version, layout = part
         memory = self._known.get(storage._cdata)
         if memory is None:
-            memory = self.learn(storage, version, _first_seen(tensor))
+            memory = self._learn(storage, version, _first_seen(tensor))
         memory.write(region or layout, origin, version, storage.nbytes())
 
     def put_out_all(
@@ -245,9 +245,9 @@ class Memories:
     ) -> list[Found | None]:
         """As ``put_out`` of each, by position."""
         if self._compiled is not None:
-            known, seen = self._known, self._seen
+            known, most, seen = self._known, self._limit, self._seen
             return self._compiled.put_out_all(
-                self, known, seen, tensors, name, marks, given, written
+                self, known, most, seen, tensors, name, marks, given, written
             )
         return [
             self.put_out(tensor, name, position, marks, given, written)
@@ -276,7 +276,7 @@ class Memories:
         memory = self._known.get(key)
         if memory is None:
             origin = _made(Origin, (_RECORD, name, _OUTPUT, position, marks))
-            memory = self.learn(storage, version, origin)
+            memory = self._learn(storage, version, origin)
             if marks & _UNINITIALISED:
                 memory.unwritten = storage.nbytes()
             found = memory.found = _made(Found, (origin, marks, ()))
@@ -309,7 +309,7 @@ class Memories:
             self._seen[id(tensor)] = _made(Looked, (found, key, version, *own))
         return Found(origin, kept | _VIEW)
 
-    def learn(
+    def _learn(
         self, storage: torch.UntypedStorage, version: int, origin: Origin | None = None
     ) -> Memory:
         """A memory that nothing was known of, and who wrote all of it."""
@@ -329,6 +329,7 @@ class Memories:
 
 if loaded.compiled is not None:
     loaded.compiled.know_makers(Origin, Found, Looked, torch.Tensor, torch.nn.Parameter)
+    loaded.compiled.know_memories(Memory, NO_TENSORS, NO_WRITES, _Storage._weak_ref)
 
 
 def _first_seen(tensor: torch.Tensor) -> Origin:

@@ -7,8 +7,8 @@ from msprobe_collector.record.layouts import Layout, bytes_of, covers, is_dense,
 from msprobe_collector.record.origins import OUTSIDE, UNKNOWN, Found, Origin
 
 _MOST_WRITES = 256  # to parts of one memory
-_NO_TENSORS: dict[Layout, Found] = {}
-_NO_WRITES: list[tuple[Layout | None, Origin]] = []
+NO_TENSORS: dict[Layout, Found] = {}
+NO_WRITES: list[tuple[Layout | None, Origin]] = []
 # Plain numbers, as flags take long to combine.
 _VIEW, _IN_PLACE = int(Mark.VIEW), int(Mark.IN_PLACE)
 _UNINITIALISED, _INCOMPLETE = int(Mark.UNINITIALISED), int(Mark.INCOMPLETE)
@@ -31,9 +31,9 @@ class Memory:
         self.others: tuple[int, ...] = ()  # counters of aliases such as those by ``data``
         self.first: Layout | None = None  # the first tensor in it, and who made that
         self.found = UNKNOWN
-        self.tensors = _NO_TENSORS  # others
+        self.tensors = NO_TENSORS  # others
         self.origin = origin  # wrote all of it, before ``writes``
-        self.writes = _NO_WRITES  # the places are None where it is all of the memory
+        self.writes = NO_WRITES  # the places are None where it is all of the memory
         self.unwritten = 0  # bytes that nobody has written, of what was given out empty
 
     def is_at(self, version: int) -> bool:
@@ -100,7 +100,7 @@ class Memory:
         tensors = self.tensors
         if self.first is not None:
             tensors = {self.first: self.found, **tensors}
-        self.first, self.tensors = None, _NO_TENSORS
+        self.first, self.tensors = None, NO_TENSORS
         if layout is None or (is_dense(layout) and bytes_of(layout) >= size):
             if tensors:
                 tensors = {p: one for p, one in tensors.items() if _is_result_of(one, origin)}
