@@ -157,18 +157,24 @@ static PyObject *pack_rows(PyObject *, PyObject *const *given, Py_ssize_t count)
 }
 
 PyDoc_STRVAR(number_rows_doc,
-             "number_rows(name, makers, records, numbers, names, added, rows, left, share)\n--\n\n"
-             "As ``pack_rows`` of the record ``name``, which gets the next of the ``numbers``, and is\n"
-             "appended to the list ``records``.");
+             "number_rows(name, makers, gathered)\n--\n\n"
+             "As ``pack_rows`` of the record ``name``, which gets the next of the numbers. ``gathered``\n"
+             "are a list, to which it is appended, and what ``pack_rows`` takes behind the makers.");
 
 static PyObject *number_rows(PyObject *, PyObject *const *given, Py_ssize_t count) {
-    if (count != 9 || !PyList_Check(given[2]) || !PyDict_Check(given[3])) {
+    if (count != 3 || !PyTuple_Check(given[2]) || PyTuple_Size(given[2]) != 7) {
         PyErr_SetString(PyExc_TypeError, "number_rows takes other arguments");
         return nullptr;
     }
-    Own number(PyLong_FromSsize_t(PyDict_Size(given[3])));
-    if (!number || PyDict_SetItem(given[3], given[0], number.at) || PyList_Append(given[2], given[0]))
+    PyObject *records = PyTuple_GetItem(given[2], 0), *numbers = PyTuple_GetItem(given[2], 1);
+    if (!PyList_Check(records) || !PyDict_Check(numbers)) {
+        PyErr_SetString(PyExc_TypeError, "a list of records and their numbers");
         return nullptr;
-    PyObject *all[] = {number.at, given[1], given[3], given[4], given[5], given[6], given[7], given[8]};
+    }
+    Own number(PyLong_FromSsize_t(PyDict_Size(numbers)));
+    if (!number || PyDict_SetItem(numbers, given[0], number.at) || PyList_Append(records, given[0]))
+        return nullptr;
+    PyObject *all[] = {number.at, given[1], numbers, nullptr, nullptr, nullptr, nullptr, nullptr};
+    for (int i = 3; i < 8; i++) all[i] = PyTuple_GetItem(given[2], i - 1);
     return pack_rows(nullptr, all, 8);
 }

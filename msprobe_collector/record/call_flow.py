@@ -140,8 +140,10 @@ class TorchFlow:
     ) -> set[int]:
         """The storages of what the call was given and wrote to, as ``changed`` counters tell."""
         written: set[int] = set()
-        for position in sorted({*changed, *flow.has_written}):
-            tensor, looked = flow.tensors[position], flow.looked[position]
+        positions = {*changed, *flow.has_written}
+        for position, (tensor, looked) in enumerate(zip(flow.tensors, flow.looked, strict=True)):
+            if position not in positions:
+                continue
             written.add(looked.storage)
             if not any(tensor is output for output in outputs):
                 origin = Origin(_RECORD, name, _INPUT, position, marks | _IN_PLACE)

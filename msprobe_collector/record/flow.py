@@ -54,7 +54,14 @@ class FlowRows:
         self._names = _Names({}, [])
         self._makers = 0
         self._number_rows = None if loaded.compiled is None else loaded.compiled.number_rows
+        self._gather()
         self._pack = _pack if loaded.compiled is None else _pack_compiled
+
+    def _gather(self) -> None:
+        """What every record is added to, at once for the compiled module."""
+        numbers, added = self._names
+        everything = (self._added, self._numbers, numbers, added, self._rows, self._waiting, Share)
+        self._gathered = everything
 
     def open(self, directory: Path, estimate: bool) -> None:
         self._file = CountedFlow() if estimate else FlowFile(directory / NAME)
@@ -67,18 +74,7 @@ class FlowRows:
     def add(self, name: str, makers: Sequence[Makers]) -> None:
         """A record was added to dump.json; call with ``lock`` held around both."""
         if self._number_rows is not None:
-            names = self._names
-            self._number_rows(
-                name,
-                makers,
-                self._added,
-                self._numbers,
-                names.numbers,
-                names.added,
-                self._rows,
-                self._waiting,
-                Share,
-            )
+            self._number_rows(name, makers, self._gathered)
             return
         number = len(self._numbers)
         self._numbers[name] = number
@@ -109,6 +105,7 @@ class FlowRows:
             self._added, self._rows, self._waiting = [], bytearray(), left
             self._names.added.clear()
             self._makers = packing.makers
+            self._gather()
 
     def close(self) -> None:
         """The step is over."""
@@ -124,6 +121,7 @@ class FlowRows:
         self._file = None
         self._numbers, self._names, self._makers = {}, _Names({}, []), 0
         self._added, self._rows, self._waiting, self._latest = [], bytearray(), [], {}
+        self._gather()
 
 
 class _Names(NamedTuple):

@@ -83,9 +83,10 @@ class GradientFlow:
         """A recorded call added the nodes of ``graph``."""
         call = backward.call
         if self._compiled is not None:
-            name, shares = call.backward_name, None if call.path else graph.shares
-            found = self._compiled.watch_nodes(name, graph.outputs, shares, graph.last, _KEY)
-            backward.flow = found
+            edges = None if call.path else graph.shares
+            found = backward.flow = self._compiled.watch_nodes(
+                call.backward_name, graph.outputs, edges, graph.last, _KEY
+            )
             if call.path:
                 found.inner = _sent_from_inside(graph, found.sender)
             return

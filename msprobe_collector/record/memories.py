@@ -217,8 +217,9 @@ class Memories:
         _, storage, version, layout = part
         memory = self._known.get(storage._cdata)
         if memory is None:
-            memory = self._learn(storage, version)
-        elif memory.is_at(version) and (known := memory.known(layout)) is not None:
+            self._learn(storage, version).begin(layout, Origin(kind, name))
+            return
+        if memory.is_at(version) and (known := memory.known(layout)) is not None:
             first = known.first
             if not isinstance(first, Origin) or first.kind not in (Maker.OUTSIDE, Maker.GRADIENT):
                 return

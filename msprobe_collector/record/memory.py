@@ -90,6 +90,11 @@ class Memory:
         marks |= found[0].marks & _IN_PLACE
         return Found(found[0], marks | _VIEW, tuple(dict.fromkeys(found[1:])))
 
+    def begin(self, layout: Layout, origin: Origin) -> None:
+        """As ``write``, first of all, of a memory of which nobody is known to have written it."""
+        self.writes = [(layout, origin)]
+        self.first, self.found = layout, Found(origin, origin.marks & (_UNWRITTEN | _IN_PLACE))
+
     def write(self, layout: Layout | None, origin: Origin, version: int, size: int) -> None:
         """Somebody wrote there, all of it where nothing is said.
 
