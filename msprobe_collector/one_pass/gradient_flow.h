@@ -10,7 +10,7 @@ static PyObject *flow_of(PyObject *node, PyObject *key) {
     PyObject *known = metadata ? PyDict_GetItemWithError(metadata.at, key) : nullptr;
     if (known || PyErr_Occurred()) return known ? kept(known) : nullptr;
     Slot slots[] = {{words.shares, PyDict_New()},
-                    {words.arriving, PyDict_New()},
+                    {words.arriving, kept(classes.no_sources)},
                     {words.pass_number, PyLong_FromLong(0)},
                     {words.hooked, PyTuple_New(0)}};
     Own flow(filled(classes.node, slots));

@@ -28,7 +28,7 @@ static const long INPUT_SECTION = 0, OUTPUT_SECTION = 1, INPUT_GRADIENTS_SECTION
 struct Classes {
     PyTypeObject *origin, *found, *looked, *tensor, *parameter;
     PyTypeObject *memory, *node, *share, *sender, *call;
-    PyObject *no_tensors, *no_writes, *weak_ref, *none_inside;  // what these begin with
+    PyObject *no_tensors, *no_writes, *weak_ref, *none_inside, *no_sources;  // what these begin with
 };
 static Classes classes;
 
@@ -92,12 +92,19 @@ static bool know_words() {
     return true;
 }
 
+// Nothing that is made here refers to what refers to it, so Python need not look through it for
+// garbage, of which there is none: there is much of it, and it is kept to the end of a step.
+static PyObject *unlooked(PyObject *made) {
+    if (made) PyObject_GC_UnTrack(made);
+    return made;
+}
+
 // A named tuple, whose parts are handed over; null where one of them is.
 template <int COUNT>
 static PyObject *made(PyTypeObject *kind, PyObject *const (&parts)[COUNT]) {
     bool is_good = true;
     for (PyObject *part : parts) is_good = is_good && part;
-    PyObject *tuple = is_good ? PyType_GenericAlloc(kind, COUNT) : nullptr;
+    PyObject *tuple = is_good ? unlooked(PyType_GenericAlloc(kind, COUNT)) : nullptr;
     for (int i = 0; i < COUNT; i++) {
         if (tuple)
             PyTuple_SetItem(tuple, i, parts[i]);
@@ -140,7 +147,7 @@ struct Slot {
 
 template <int COUNT>
 static PyObject *filled(PyTypeObject *kind, const Slot (&slots)[COUNT]) {
-    Own object(PyType_GenericAlloc(kind, 0));
+    Own object(unlooked(PyType_GenericAlloc(kind, 0)));
     bool is_good = bool(object);
     for (const Slot &slot : slots) {
         is_good = is_good && slot.value && !PyObject_SetAttr(object.at, slot.word, slot.value);
@@ -160,13 +167,15 @@ static void keep(PyTypeObject *&to, PyObject *given) {
 }
 
 PyDoc_STRVAR(know_gradients_doc,
-             "know_gradients(node, share, sender, call, none_inside)\n--\n\n"
-             "The classes of what is known of a node, an edge and a backward call.");
+             "know_gradients(node, share, sender, call, none_inside, no_sources)\n--\n\n"
+             "The classes of what is known of a node, an edge and a backward call, and what these\n"
+             "begin with.");
 
 static PyObject *know_gradients(PyObject *, PyObject *arguments) {
-    PyObject *node, *share, *sender, *call, *none_inside;
-    if (!PyArg_ParseTuple(arguments, "O!O!O!O!O:know_gradients", &PyType_Type, &node, &PyType_Type,
-                          &share, &PyType_Type, &sender, &PyType_Type, &call, &none_inside) ||
+    PyObject *node, *share, *sender, *call, *none_inside, *no_sources;
+    if (!PyArg_ParseTuple(arguments, "O!O!O!O!OO:know_gradients", &PyType_Type, &node, &PyType_Type,
+                          &share, &PyType_Type, &sender, &PyType_Type, &call, &none_inside,
+                          &no_sources) ||
         !know_words())
         return nullptr;
     keep(classes.node, node);
@@ -174,6 +183,7 @@ static PyObject *know_gradients(PyObject *, PyObject *arguments) {
     keep(classes.sender, sender);
     keep(classes.call, call);
     keep(classes.none_inside, none_inside);
+    keep(classes.no_sources, no_sources);
     Py_RETURN_NONE;
 }
 

@@ -235,7 +235,9 @@ def _sent_from_inside(graph: Graph, sender: Sender) -> dict[int, list[Share]]:
 
 
 if loaded.compiled is not None:
-    loaded.compiled.know_gradients(NodeFlow, Share, Sender, CallGradients, _NONE_INSIDE)
+    loaded.compiled.know_gradients(
+        NodeFlow, Share, Sender, CallGradients, _NONE_INSIDE, _NO_SOURCES
+    )
 
 
 def _makers_of(
