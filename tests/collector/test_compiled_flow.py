@@ -1,5 +1,8 @@
 """The compiled module tells the makers of tensors and gradients that Python tells."""
 
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
 from __future__ import annotations
 
 from pathlib import Path
