@@ -6,6 +6,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "gradient_flow.h"
+#include "memories.h"
 #include "passes.h"
 #include "records.h"
 #include "rows.h"
@@ -270,6 +272,17 @@ static PyMethodDef METHODS[] = {
     {"record_text", record_text, METH_O, record_text_doc},
     {"text_and_shown", (PyCFunction)(void (*)(void))text_and_shown, METH_FASTCALL,
      text_and_shown_doc},
+    {"know_makers", know_makers, METH_VARARGS, know_makers_doc},
+    {"know_gradients", know_gradients, METH_VARARGS, know_gradients_doc},
+    {"watch_nodes", (PyCFunction)(void (*)(void))watch_nodes, METH_FASTCALL, watch_nodes_doc},
+    {"changed", (PyCFunction)(void (*)(void))changed, METH_FASTCALL, changed_doc},
+    {"look_all", (PyCFunction)(void (*)(void))look_all, METH_FASTCALL, look_all_doc},
+    {"put_out_all", (PyCFunction)(void (*)(void))put_out_all, METH_FASTCALL, put_out_all_doc},
+    {"know_memories", know_memories, METH_VARARGS, know_memories_doc},
+    {"plain_part", plain_part, METH_O, plain_part_doc},
+    {"makers_of", (PyCFunction)(void (*)(void))makers_of, METH_FASTCALL, makers_of_doc},
+    {"number_rows", (PyCFunction)(void (*)(void))number_rows, METH_FASTCALL, number_rows_doc},
+    {"visit_edges", (PyCFunction)(void (*)(void))visit_edges, METH_FASTCALL, visit_edges_doc},
     {"pack_rows", (PyCFunction)(void (*)(void))pack_rows, METH_FASTCALL, pack_rows_doc},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -4,13 +4,9 @@
 #include <stdint.h>
 #include <string.h>
 
-static const uint32_t NO_NAME = 0xffffffffu;
-static const long RECORD = 1, SUM = 16;
+#include "makers.h"
 
-struct Sender {
-    PyObject *is_over, *name, *ordinals, *section;
-};
-static Sender sender_keys;
+static const uint32_t NO_NAME = 0xffffffffu;
 
 static bool number_of(PyObject *from, uint32_t &to) {
     long long number = from ? PyLong_AsLongLong(from) : -1;
@@ -53,14 +49,14 @@ struct RowOf {
 static int pack_share(PyObject *share, PyObject *numbers, RowOf &row) {
     PyObject *sender = PyTuple_GetItem(share, 0), *input = PyTuple_GetItem(share, 1);
     if (!sender || !input) return -1;
-    PyObject *is_over = PyObject_GetAttr(sender, sender_keys.is_over);
+    PyObject *is_over = PyObject_GetAttr(sender, words.is_over);
     if (!is_over) return -1;
     bool is_ready = is_over == Py_True;
     Py_DECREF(is_over);
     if (!is_ready) return 0;
-    PyObject *name = PyObject_GetAttr(sender, sender_keys.name);
-    PyObject *section = PyObject_GetAttr(sender, sender_keys.section);
-    PyObject *ordinals = PyObject_GetAttr(sender, sender_keys.ordinals);
+    PyObject *name = PyObject_GetAttr(sender, words.name);
+    PyObject *section = PyObject_GetAttr(sender, words.section);
+    PyObject *ordinals = PyObject_GetAttr(sender, words.ordinals);
     int found = -1;
     if (name && section && ordinals) {
         found = look_up(numbers, name, row.maker);
@@ -108,12 +104,7 @@ static PyObject *pack_rows(PyObject *, PyObject *const *given, Py_ssize_t count)
         PyErr_SetString(PyExc_TypeError, "pack_rows takes other arguments");
         return nullptr;
     }
-    if (!sender_keys.is_over) sender_keys.is_over = PyUnicode_InternFromString("is_over");
-    if (!sender_keys.name) sender_keys.name = PyUnicode_InternFromString("name");
-    if (!sender_keys.ordinals) sender_keys.ordinals = PyUnicode_InternFromString("ordinals");
-    if (!sender_keys.section) sender_keys.section = PyUnicode_InternFromString("section");
-    if (!sender_keys.is_over || !sender_keys.name || !sender_keys.ordinals || !sender_keys.section)
-        return nullptr;
+    if (!know_words()) return nullptr;
     uint32_t record;
     if (!number_of(given[0], record)) return nullptr;
     Py_ssize_t sections = PySequence_Size(given[1]);
@@ -163,4 +154,27 @@ static PyObject *pack_rows(PyObject *, PyObject *const *given, Py_ssize_t count)
         if (!is_good) return nullptr;
     }
     Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(number_rows_doc,
+             "number_rows(name, makers, gathered)\n--\n\n"
+             "As ``pack_rows`` of the record ``name``, which gets the next of the numbers. ``gathered``\n"
+             "are a list, to which it is appended, and what ``pack_rows`` takes behind the makers.");
+
+static PyObject *number_rows(PyObject *, PyObject *const *given, Py_ssize_t count) {
+    if (count != 3 || !PyTuple_Check(given[2]) || PyTuple_Size(given[2]) != 7) {
+        PyErr_SetString(PyExc_TypeError, "number_rows takes other arguments");
+        return nullptr;
+    }
+    PyObject *records = PyTuple_GetItem(given[2], 0), *numbers = PyTuple_GetItem(given[2], 1);
+    if (!PyList_Check(records) || !PyDict_Check(numbers)) {
+        PyErr_SetString(PyExc_TypeError, "a list of records and their numbers");
+        return nullptr;
+    }
+    Own number(PyLong_FromSsize_t(PyDict_Size(numbers)));
+    if (!number || PyDict_SetItem(numbers, given[0], number.at) || PyList_Append(records, given[0]))
+        return nullptr;
+    PyObject *all[] = {number.at, given[1], numbers, nullptr, nullptr, nullptr, nullptr, nullptr};
+    for (int i = 3; i < 8; i++) all[i] = PyTuple_GetItem(given[2], i - 1);
+    return pack_rows(nullptr, all, 8);
 }

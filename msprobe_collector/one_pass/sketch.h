@@ -143,7 +143,7 @@ INLINE void fold(const float *__restrict sums, double *__restrict folded, int64_
 
 // Four lines beside each other with the signs of their places, of which there are ``width``.
 template <int W>
-INLINE void sum_lines(const float *x, const float *signs, int64_t width, float *sums) {
+INLINE F4 sum_lines(const float *x, const float *signs, int64_t width) {
     typedef typename Of<W>::F F;
     const int many = Floats<W>::COUNT;
     F part[4][many];
@@ -155,7 +155,8 @@ INLINE void sum_lines(const float *x, const float *signs, int64_t width, float *
             EACH(int l = 0; l < 4; l++)
                 part[l][j] += load<F>(x + l * width + k + j * (W / 4)) * sign;
         }
-    EACH(int l = 0; l < 4; l++) sums[l] = sum_of<W>(part[l]);
+    return sums_of(quarters_of<W>(part[0]), quarters_of<W>(part[1]), quarters_of<W>(part[2]),
+                   quarters_of<W>(part[3]));
 }
 
 template <int W>
@@ -172,8 +173,7 @@ INLINE void add_narrow(Sketcher<W> &s, const float *x, int64_t count) {
     for (int64_t i = 0; i < count;) {
         // What is read beyond the last line is within the block.
         if (!place && 4 * plan.narrow + LANES <= count - i && line % FOLDED <= FOLDED - 4) {
-            float sums[4];
-            sum_lines<W>(x + i, plan.along_narrow, plan.narrow, sums);
+            F4 sums = sum_lines<W>(x + i, plan.along_narrow, plan.narrow);
             EACH(int l = 0; l < 4; l++)
                 EACH(int j = 0; j < many; j++)
                     deep[j] += with_signs<W>(sums[l], plan.narrow_lines[line + l], j);

@@ -18,11 +18,11 @@ from msprobe_builder.operators.table import operator_of, overwrites
 from msprobe_collector.record.calls import Call
 from msprobe_collector.record.flow import FlowRows
 from msprobe_collector.record.gradient_flow import GradientFlow
-from msprobe_collector.record.identities import counter_of, layout_of
+from msprobe_collector.record.identities import layout_of
 from msprobe_collector.record.items import collect_tensors
 from msprobe_collector.record.layouts import Layout
 from msprobe_collector.record.memories import Looked, Memories
-from msprobe_collector.record.origins import Makers, Origin
+from msprobe_collector.record.origins import Found, Makers, Origin
 from msprobe_collector.record.uncompiled import uncompiled_name
 from msprobe_collector.record.unread import hands_out_memory
 
@@ -41,7 +41,6 @@ _FUSED = {
 }
 # Communication that writes nothing here; any other writes its first argument, gather its second.
 _SENDS = one_of("send")
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _UNWRITTEN = int(Mark.UNINITIALISED | Mark.FROM_UNINITIALISED)
 _IN_PLACE = int(Mark.IN_PLACE)
 _RECORD, _INPUT, _OUTPUT = int(Maker.RECORD), int(Place.INPUT), int(Place.OUTPUT)
@@ -54,8 +53,8 @@ class CallFlow:
 
     __slots__ = ("has_written", "is_computed", "looked", "makers", "region", "tensors")
 
-    def __init__(self, looked: Sequence[Looked]) -> None:
-        self.makers: list[Makers] = [(_INPUT, [one[0] for one in looked])]
+    def __init__(self, found: list[Found], looked: Sequence[Looked]) -> None:
+        self.makers: list[Makers] = [(_INPUT, found)]
         self.looked = looked  # what was known of each tensor
         self.tensors: Sequence[Any] = ()  # what an API was given
         self.has_written: Sequence[int] = ()  # positions that a communication writes
@@ -86,8 +85,7 @@ class TorchFlow:
         communicates: bool,
     ) -> CallFlow:
         """Who made the tensors ``inputs`` in the arguments of a call."""
-        look = self._memories.look
-        flow = CallFlow([look(tensor) for tensor in inputs])
+        flow = CallFlow(*self._memories.look_all(inputs))
         if call.path or not inputs:
             return flow
         flow.tensors = inputs
@@ -115,6 +113,7 @@ class TorchFlow:
         """What the call wrote and put out."""
         name, memories = call.forward_name, self._memories
         with self._lock:
+            found: list[Found | None]
             if call.path:
                 put_out = memories.put_out_by_module
                 found = [put_out(tensor, name, position) for position, tensor in enumerate(outputs)]
@@ -123,27 +122,27 @@ class TorchFlow:
                 if _kind_of(call.label).hands_out:
                     marks, self._has_unwritten = _UNINITIALISED, True
                 given = flow.tensors
-                written = self._written(flow, name, outputs, marks) if given else ()
-                found = [
-                    memories.put_out(tensor, name, position, marks, given, written)
-                    for position, tensor in enumerate(outputs)
-                ]
+                changed = memories.changed(given, flow.looked) if given else ()
+                written: Collection[int] = ()
+                if changed or flow.has_written:
+                    written = self._written(flow, changed, name, outputs, marks)
+                found = memories.put_out_all(outputs, name, marks, given, written)
         flow.makers.append((_OUTPUT, found))
         flow.tensors = ()
 
     def _written(
-        self, flow: CallFlow, name: str, outputs: Sequence[torch.Tensor], marks: int
+        self,
+        flow: CallFlow,
+        changed: Sequence[int],
+        name: str,
+        outputs: Sequence[torch.Tensor],
+        marks: int,
     ) -> set[int]:
-        """The storages of what the call was given and wrote to."""
+        """The storages of what the call was given and wrote to, as ``changed`` counters tell."""
         written: set[int] = set()
-        has_written = flow.has_written
+        positions = {*changed, *flow.has_written}
         for position, (tensor, looked) in enumerate(zip(flow.tensors, flow.looked, strict=True)):
-            before = looked[2]
-            if before >= 0 and type(tensor) in _PLAIN:
-                counter = tensor._version
-            else:
-                counter = counter_of(tensor)
-            if counter == before and position not in has_written:
+            if position not in positions:
                 continue
             written.add(looked.storage)
             if not any(tensor is output for output in outputs):
@@ -154,7 +153,7 @@ class TorchFlow:
 
     def parameters(self, tensors: Iterable[torch.Tensor]) -> Makers:
         """Who made the parameters of a module."""
-        return _PARAMETERS, [self._memories.given(tensor) for tensor in tensors]
+        return _PARAMETERS, self._memories.look_all(list(tensors))[0]
 
     # -- what has a name ----------------------------------------------------------------------
 

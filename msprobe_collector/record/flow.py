@@ -53,7 +53,15 @@ class FlowRows:
         self._latest: dict[str, Sequence[Makers]] = {}
         self._names = _Names({}, [])
         self._makers = 0
-        self._pack_rows = None if loaded.compiled is None else loaded.compiled.pack_rows
+        self._number_rows = None if loaded.compiled is None else loaded.compiled.number_rows
+        self._gather()
+        self._pack = _pack if loaded.compiled is None else _pack_compiled
+
+    def _gather(self) -> None:
+        """What every record is added to, at once for the compiled module."""
+        numbers, added = self._names
+        everything = (self._added, self._numbers, numbers, added, self._rows, self._waiting, Share)
+        self._gathered = everything
 
     def open(self, directory: Path, estimate: bool) -> None:
         self._file = CountedFlow() if estimate else FlowFile(directory / NAME)
@@ -65,16 +73,13 @@ class FlowRows:
 
     def add(self, name: str, makers: Sequence[Makers]) -> None:
         """A record was added to dump.json; call with ``lock`` held around both."""
+        if self._number_rows is not None:
+            self._number_rows(name, makers, self._gathered)
+            return
         number = len(self._numbers)
         self._numbers[name] = number
         self._added.append(name)
-        if self._pack_rows is None:
-            _pack(number, makers, self._numbers, self._names, self._rows, self._waiting)
-            return
-        names, added = self._names
-        self._pack_rows(
-            number, makers, self._numbers, names, added, self._rows, self._waiting, Share
-        )
+        _pack(number, makers, self._numbers, self._names, self._rows, self._waiting)
 
     def set_latest(self, name: str, makers: Sequence[Makers]) -> None:
         """A record behind all others, which a later one of the same name replaces."""
@@ -93,13 +98,14 @@ class FlowRows:
             own = bytearray()
             for number, latest in enumerate(self._latest.values(), len(self._numbers)):
                 waiting: list[_Row] = []
-                _pack(number, latest, self._numbers, names, own, waiting)
+                self._pack(number, latest, self._numbers, names, own, waiting)
                 for row in waiting:
                     behind.add(row)
             self._file.append(lasting, behind.taken(list(self._latest), own))
             self._added, self._rows, self._waiting = [], bytearray(), left
             self._names.added.clear()
             self._makers = packing.makers
+            self._gather()
 
     def close(self) -> None:
         """The step is over."""
@@ -115,6 +121,7 @@ class FlowRows:
         self._file = None
         self._numbers, self._names, self._makers = {}, _Names({}, []), 0
         self._added, self._rows, self._waiting, self._latest = [], bytearray(), [], {}
+        self._gather()
 
 
 class _Names(NamedTuple):
@@ -172,6 +179,18 @@ def _pack(
                 continue
             last = section | kind << _KIND | own << _MAKER_SECTION | (marks & ~_SUM) << _MARKS
             packed += _ROW.pack(record, position, number, place, NONE, 0, last)
+
+
+def _pack_compiled(
+    record: int,
+    makers: Sequence[Makers],
+    numbers: dict[str, int],
+    names: _Names,
+    packed: bytearray,
+    left: list[_Row],
+) -> None:
+    """As :func:`_pack`."""
+    loaded.compiled.pack_rows(record, makers, numbers, *names, packed, left, Share)
 
 
 class _Packing:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import torch
 
 from msprobe_builder.dump.flow_layout import Maker, Mark, Place
+from msprobe_collector.one_pass import loaded
 from msprobe_collector.record.gradients import Backward, Graph
 from msprobe_collector.record.origins import OUTSIDE, Found, Makers, Origin, Sender, Share, Source
 
@@ -76,10 +77,19 @@ class GradientFlow:
         self._hooked_leaves: set[int] = set()
         self.reached: dict[int, int] = {}  # leaves, and the thread whose pass reached each
         self._lock = threading.RLock()
+        self._compiled = loaded.compiled
 
     def watch(self, graph: Graph, backward: Backward) -> None:
         """A recorded call added the nodes of ``graph``."""
         call = backward.call
+        if self._compiled is not None:
+            edges = None if call.path else graph.shares
+            found = backward.flow = self._compiled.watch_nodes(
+                call.backward_name, graph.outputs, edges, graph.last, _KEY
+            )
+            if call.path:
+                found.inner = _sent_from_inside(graph, found.sender)
+            return
         sender = Sender(call.backward_name)
         found = backward.flow = CallGradients(sender)
         received = found.received
@@ -113,6 +123,12 @@ class GradientFlow:
             self._passes += 1
             if torch._C._current_graph_task_id() == -1:
                 self._leaves = {}
+            if self._compiled is not None:
+                known = [(one.grad_fn, one.output_nr) for one in roots if one.grad_fn is not None]
+                self._compiled.visit_edges(
+                    known, OUTSIDE, _KEY, self._passes, _AccumulateGrad, self._at_leaf
+                )
+                return
             # What arrives at each node is gathered in its list, of others in their flow.
             seen: dict[Any, _Gathers] = {}
             waiting: list[tuple[Any, NodeFlow | None]] = []
@@ -176,29 +192,14 @@ class GradientFlow:
         flow: CallGradients | None = backward.flow
         if flow is None:
             return []
-        sender = flow.sender
-        sent = "input_gradients" if "input_gradients" in record else "output"
-        if sent in record:
-            if sent == "input_gradients":
-                sender.section = _INPUT_GRADIENTS
-            if None in backward.sent:
-                present = [n for n, item in enumerate(backward.sent) if item is not None]
-                sender.ordinals = {position: n for n, position in enumerate(present)}
-            sender.is_over = True
         is_module = bool(backward.call.path)
-        makers: list[Makers] = []
-        for key, section in _RECEIVED:
-            received = record.get(key)
-            if not received:
-                continue
-            places = [place for place, item in enumerate(received) if item is not None]
-            if is_module or backward.by_argument or section != _INPUT:
-                found = [received_by(flow, place) for place in places]
-            elif flow.last is None:
-                found = [_UNKNOWN] * len(places)
-            else:
-                found = [flow.last.found(place) for place in places]
-            makers.append((section, found))
+        by_place = is_module or backward.by_argument
+        makers: list[Makers]
+        if self._compiled is not None:
+            sent = backward.sent
+            makers = self._compiled.makers_of(flow, sent, record, by_place, _sum_of, _UNKNOWN)
+        else:
+            makers = _makers_of(flow, backward.sent, record, by_place)
         if is_module:
             items = record.get("output") or ()
             inner = [sent_inside(flow, n) for n, item in enumerate(items) if item is not None]
@@ -231,6 +232,41 @@ def _sent_from_inside(graph: Graph, sender: Sender) -> dict[int, list[Share]]:
             for flow, index in edges[position]:
                 flow.shares[index] = sources[0]
     return inner
+
+
+if loaded.compiled is not None:
+    loaded.compiled.know_gradients(
+        NodeFlow, Share, Sender, CallGradients, _NONE_INSIDE, _NO_SOURCES
+    )
+
+
+def _makers_of(
+    flow: CallGradients, sent_items: Sequence[Any], record: dict[str, Any], by_place: bool
+) -> list[Makers]:
+    """Who made the gradients that a call received; where not ``by_place``, as its last node did."""
+    sender = flow.sender
+    sent = "input_gradients" if "input_gradients" in record else "output"
+    if sent in record:
+        if sent == "input_gradients":
+            sender.section = _INPUT_GRADIENTS
+        if None in sent_items:
+            present = [n for n, item in enumerate(sent_items) if item is not None]
+            sender.ordinals = {position: n for n, position in enumerate(present)}
+        sender.is_over = True
+    makers: list[Makers] = []
+    for key, section in _RECEIVED:
+        received = record.get(key)
+        if not received:
+            continue
+        places = [place for place, item in enumerate(received) if item is not None]
+        if by_place or section != _INPUT:
+            found = [received_by(flow, place) for place in places]
+        elif flow.last is None:
+            found = [_UNKNOWN] * len(places)
+        else:
+            found = [flow.last.found(place) for place in places]
+        makers.append((section, found))
+    return makers
 
 
 def received_by(flow: CallGradients, position: int) -> Found:

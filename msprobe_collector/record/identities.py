@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from msprobe_collector.one_pass import loaded
 from msprobe_collector.record.layouts import Layout
 from msprobe_collector.record.statistics import plain_part
 
@@ -19,6 +20,10 @@ Part: TypeAlias = "tuple[torch.Tensor, torch.UntypedStorage, int, Layout]"
 
 def part_of(tensor: torch.Tensor) -> Part | None:
     """What a tensor is of a memory, where it has one."""
+    if loaded.compiled is not None:
+        known: Part | None = loaded.compiled.plain_part(tensor)
+        if known is not None:
+            return known
     plain = tensor if type(tensor) in _PLAIN else plain_of(tensor)
     storage = None if plain is None else storage_of(plain)
     if plain is None or storage is None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
 
+_REMEMBERED = 4096  # layouts, as those of a step are those of the next
 _MOST_WORK = 10_000  # of numpy's search for a common byte; beyond it two may share one
 _BASE = 1 << 40  # an address that is never looked at
 _TYPES = {1: "|u1", 2: "<u2", 4: "<u4", 8: "<u8", 16: "<c16"}
@@ -15,6 +17,7 @@ _TYPES = {1: "|u1", 2: "<u2", 4: "<u4", 8: "<u8", 16: "<c16"}
 Layout: TypeAlias = "tuple[int, tuple[int, ...], tuple[int, ...], int]"
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def bytes_of(layout: Layout) -> int:
     """The bytes of all elements."""
     _, shape, _, size = layout
@@ -34,6 +37,7 @@ def _extent(layout: Layout) -> tuple[int, int]:
     return offset * size, (offset + last + 1) * size
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def is_dense(layout: Layout) -> bool:
     """Whether it takes every byte of its extent, each once."""
     _, shape, strides, _ = layout

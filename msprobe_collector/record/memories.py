@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import torch
 
 from msprobe_builder.dump.flow_layout import Maker, Mark, Place
+from msprobe_collector.one_pass import loaded
 from msprobe_collector.record.identities import (
     counter_of,
     part_of,
@@ -30,7 +31,7 @@ from msprobe_collector.record.identities import (
     version_of,
 )
 from msprobe_collector.record.layouts import Layout
-from msprobe_collector.record.memory import Memory
+from msprobe_collector.record.memory import NO_TENSORS, NO_WRITES, Memory
 from msprobe_collector.record.origins import (
     OUTSIDE,
     UNKNOWN,
@@ -41,6 +42,7 @@ from msprobe_collector.record.origins import (
 
 _Storage: Any = torch.UntypedStorage
 _REMEMBERED = 8192  # storages, before those that are gone are let go of
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _NO_LAYOUT: Layout = (0, (), (), 0)
 # Plain numbers, as flags take long to combine.
 _VIEW, _IN_PLACE, _SAME = int(Mark.VIEW), int(Mark.IN_PLACE), int(Mark.SAME)
@@ -78,6 +80,7 @@ class Memories:
         self._known: dict[int, Memory] = {}
         self._limit = _REMEMBERED
         self._seen: dict[int, Looked] = {}  # by identity of the tensor
+        self._compiled = loaded.compiled
 
     def forget(self) -> None:
         known, self._known = self._known, {}
@@ -108,6 +111,27 @@ class Memories:
                 and layout[2] == tensor.stride()
             ):
                 return seen
+        return self._look_up(tensor, seen)
+
+    def look_all(self, tensors: Sequence[torch.Tensor]) -> tuple[list[Found], list[Looked]]:
+        """As ``look`` of each: who made them, and all that is known."""
+        if self._compiled is not None:
+            return self._compiled.look_all(self._seen, tensors, self._look_up)
+        looked = [self.look(tensor) for tensor in tensors]
+        return [one[0] for one in looked], looked
+
+    def changed(self, tensors: Sequence[torch.Tensor], looked: Sequence[Looked]) -> list[int]:
+        """The positions of those that were written to since they were looked at."""
+        if self._compiled is not None:
+            return self._compiled.changed(tensors, looked, counter_of)
+        counters = [
+            version_of(tensor) if type(tensor) in _PLAIN else counter_of(tensor)
+            for tensor in tensors
+        ]
+        pairs = zip(counters, looked, strict=True)
+        return [position for position, (now, one) in enumerate(pairs) if now != one[2]]
+
+    def _look_up(self, tensor: torch.Tensor, seen: Looked | None) -> Looked:
         with self._lock:
             return self._find(tensor, seen)
 
@@ -193,8 +217,9 @@ class Memories:
         _, storage, version, layout = part
         memory = self._known.get(storage._cdata)
         if memory is None:
-            memory = self._learn(storage, version)
-        elif memory.is_at(version) and (known := memory.known(layout)) is not None:
+            self._learn(storage, version).begin(layout, Origin(kind, name))
+            return
+        if memory.is_at(version) and (known := memory.known(layout)) is not None:
             first = known.first
             if not isinstance(first, Origin) or first.kind not in (Maker.OUTSIDE, Maker.GRADIENT):
                 return
@@ -210,6 +235,25 @@ class Memories:
         if memory is None:
             memory = self._learn(storage, version, _first_seen(tensor))
         memory.write(region or layout, origin, version, storage.nbytes())
+
+    def put_out_all(
+        self,
+        tensors: Sequence[torch.Tensor],
+        name: str,
+        marks: int,
+        given: Sequence[torch.Tensor],
+        written: Collection[int],
+    ) -> list[Found | None]:
+        """As ``put_out`` of each, by position."""
+        if self._compiled is not None:
+            known, most, seen = self._known, self._limit, self._seen
+            return self._compiled.put_out_all(
+                self, known, most, seen, tensors, name, marks, given, written
+            )
+        return [
+            self.put_out(tensor, name, position, marks, given, written)
+            for position, tensor in enumerate(tensors)
+        ]
 
     def put_out(
         self,
@@ -275,12 +319,18 @@ class Memories:
             for key in gone:
                 del self._known[key]
                 _Storage._free_weak_ref(key)
-            self._seen = {key: one for key, one in self._seen.items() if one.tensor() is not None}
+            for key in [key for key, one in self._seen.items() if one.tensor() is None]:
+                del self._seen[key]
             self._limit = max(_REMEMBERED, 2 * len(self._known))
         # It is the address of the storage's record, which it keeps from being given to another.
         address: int = _Storage._weak_ref(storage)
         memory = self._known[address] = Memory(version, origin)
         return memory
+
+
+if loaded.compiled is not None:
+    loaded.compiled.know_makers(Origin, Found, Looked, torch.Tensor, torch.nn.Parameter)
+    loaded.compiled.know_memories(Memory, NO_TENSORS, NO_WRITES, _Storage._weak_ref)
 
 
 def _first_seen(tensor: torch.Tensor) -> Origin:

@@ -7,8 +7,8 @@ from msprobe_collector.record.layouts import Layout, bytes_of, covers, is_dense,
 from msprobe_collector.record.origins import OUTSIDE, UNKNOWN, Found, Origin
 
 _MOST_WRITES = 256  # to parts of one memory
-_NO_TENSORS: dict[Layout, Found] = {}
-_NO_WRITES: list[tuple[Layout | None, Origin]] = []
+NO_TENSORS: dict[Layout, Found] = {}
+NO_WRITES: list[tuple[Layout | None, Origin]] = []
 # Plain numbers, as flags take long to combine.
 _VIEW, _IN_PLACE = int(Mark.VIEW), int(Mark.IN_PLACE)
 _UNINITIALISED, _INCOMPLETE = int(Mark.UNINITIALISED), int(Mark.INCOMPLETE)
@@ -31,9 +31,9 @@ class Memory:
         self.others: tuple[int, ...] = ()  # counters of aliases such as those by ``data``
         self.first: Layout | None = None  # the first tensor in it, and who made that
         self.found = UNKNOWN
-        self.tensors = _NO_TENSORS  # others
+        self.tensors = NO_TENSORS  # others
         self.origin = origin  # wrote all of it, before ``writes``
-        self.writes = _NO_WRITES  # the places are None where it is all of the memory
+        self.writes = NO_WRITES  # the places are None where it is all of the memory
         self.unwritten = 0  # bytes that nobody has written, of what was given out empty
 
     def is_at(self, version: int) -> bool:
@@ -90,6 +90,11 @@ class Memory:
         marks |= found[0].marks & _IN_PLACE
         return Found(found[0], marks | _VIEW, tuple(dict.fromkeys(found[1:])))
 
+    def begin(self, layout: Layout, origin: Origin) -> None:
+        """As ``write``, first of all, of a memory of which nobody is known to have written it."""
+        self.writes = [(layout, origin)]
+        self.first, self.found = layout, Found(origin, origin.marks & (_UNWRITTEN | _IN_PLACE))
+
     def write(self, layout: Layout | None, origin: Origin, version: int, size: int) -> None:
         """Somebody wrote there, all of it where nothing is said.
 
@@ -100,13 +105,14 @@ class Memory:
         tensors = self.tensors
         if self.first is not None:
             tensors = {self.first: self.found, **tensors}
-        self.first, self.tensors = None, _NO_TENSORS
+        self.first, self.tensors = None, NO_TENSORS
         if layout is None or (is_dense(layout) and bytes_of(layout) >= size):
-            left = {place: one for place, one in tensors.items() if _is_result_of(one, origin)}
+            if tensors:
+                tensors = {p: one for p, one in tensors.items() if _is_result_of(one, origin)}
             self.origin, self.unwritten = None, 0
             self.writes = [(layout, origin)]
         else:
-            left = {
+            tensors = {
                 place: one
                 for place, one in tensors.items()
                 if _is_result_of(one, origin) or not overlap(place, layout)
@@ -120,7 +126,7 @@ class Memory:
                 self.writes = self.writes[-_MOST_WRITES // 2 :]
                 self.origin = None
             self.writes.append((layout, origin))
-        for place, one in left.items():
+        for place, one in tensors.items():
             self.know(place, one)
         if layout is not None:
             self.know(layout, Found(origin, origin.marks & (_UNWRITTEN | _IN_PLACE)))

@@ -63,7 +63,7 @@ class FlowFile:
     def _packed(self, entries: Entries, flags: int) -> bytes:
         texts = [name.encode() for name in entries.names]
         lengths = b"".join([len(text).to_bytes(LENGTH.itemsize, "little") for text in texts])
-        checks = np.array([crc32(name.encode()) for name in entries.records], CHECK)
+        checks = np.array(list(map(crc32, map(str.encode, entries.records))), CHECK)
         parts = (
             (NAMES, len(texts), lengths + b"".join(texts)),
             (RECORDS, len(checks), checks.tobytes()),
