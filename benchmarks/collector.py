@@ -42,7 +42,7 @@ class Way(NamedTuple):
 WAYS = {
     "L0": Way("L0", "statistics", {"summary_mode": "statistics"}),
     "mix": Way("mix", "statistics", {"summary_mode": "statistics"}),
-    "mix, sketch": Way("mix", "statistics", {"summary_mode": "sketch"}, True),
+    "mix, sketch": Way("mix", "statistics", {"summary_mode": "sketch", "flow": False}, True),
     "mix, flow": Way("mix", "statistics", {"summary_mode": "statistics", "flow": True}, True),
     "mix, sketch, flow": Way("mix", "statistics", {"summary_mode": "sketch", "flow": True}, True),
     "mix, md5": Way("mix", "statistics", {"summary_mode": "md5"}),

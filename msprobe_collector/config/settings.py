@@ -34,19 +34,10 @@ _COMMON_KEYS = {
     "dump_enable", "inside_compiled", "watch", "watch_calls", "watch_ranks",
     "extra_info", "risk_level",
 }  # fmt: skip
-_PARTS = ("slice", "request_id")
+_NUMBERS = ("data_mode", "summary_mode", "slice", "request_id")
 _TASK_KEYS = {
-    "statistics": {"scope", "list", "tensor_list", "data_mode", "summary_mode", "flow", *_PARTS},
-    "tensor": {
-        "scope",
-        "list",
-        "data_mode",
-        "summary_mode",
-        "file_format",
-        "layout",
-        "flow",
-        *_PARTS,
-    },
+    "statistics": {"scope", "list", "tensor_list", "flow", *_NUMBERS},
+    "tensor": {"scope", "list", "file_format", "layout", "flow", *_NUMBERS},
     "structure": {"scope", "list", "flow"},
     "overflow_check": {"scope", "list", "overflow_nums", "check_mode"},
 }
@@ -89,12 +80,12 @@ class Config:
     names: tuple[str, ...] = ()
     tensor_list: tuple[str, ...] = ()
     data_mode: frozenset[str] = frozenset({"all"})
-    summary_mode: str = "statistics"
+    summary_mode: str = STATISTICS
     async_dump: bool = False
     overflow_nums: int = 1
     follows_dataloader: bool = False
     layout: str = "one_file"
-    flow: bool = False  # write which record made each tensor
+    flow: bool | None = None  # write which record made each tensor; see records_flow
     inside_compiled: bool = False  # run compiled regions call by call where they are recorded
     watch: Path | None = None  # a dump that calls are compared with while the training runs
     watch_calls: int = 5  # that differ, to be saved
@@ -115,6 +106,14 @@ class Config:
     @property
     def with_apis(self) -> bool:
         return self.level in ("L1", "mix")
+
+    @property
+    def records_flow(self) -> bool:
+        """Whether who made each tensor is written: with sketches of statistics, unless said."""
+        if self.flow is None:
+            with_sketches = self.task == "statistics" and self.summary_mode == SKETCH
+            return with_sketches and self.extra_info
+        return self.flow
 
     def collects(self, direction: str, side: str) -> bool:
         """Whether ``data_mode`` asks for this direction and this side of a call."""
@@ -178,11 +177,11 @@ def parse_config(content: Mapping[str, Any]) -> Config:
         names=_texts(section, "list"),
         tensor_list=_texts(section, "tensor_list"),
         data_mode=_data_mode(section),
-        summary_mode=_choice(section, "summary_mode", SUMMARY_MODES, _summary(content, level)),
+        summary_mode=_choice(section, "summary_mode", SUMMARY_MODES, _summary(task, level)),
         async_dump=_flag(content, "async_dump"),
         overflow_nums=_overflow_nums(section),
         layout=_choice(section, "layout", LAYOUTS, "one_file"),
-        flow=_flag(section, "flow") if "flow" in _TASK_KEYS[task] else False,
+        flow=switched_on(section, "flow") if "flow" in _TASK_KEYS[task] else None,
         follows_dataloader=_flag(content, "enable_dataloader"),
         watch=watched(content),
         watch_calls=count_of_calls(content),
@@ -329,7 +328,7 @@ def _flag(content: Mapping[str, Any], key: str) -> bool:
 
 
 def switched_on(content: Mapping[str, Any], key: str = "dump_enable") -> bool | None:
-    """Whether ``key`` says to record, None without it."""
+    """Whether ``key`` says so, None without it."""
     return None if content.get(key) is None else _flag(content, key)
 
 
@@ -369,9 +368,9 @@ def _overflow_nums(section: Mapping[str, Any]) -> int:
     return value
 
 
-def _summary(content: Mapping[str, Any], level: str) -> str:
+def _summary(task: str, level: str) -> str:
     """What each tensor is recorded by, unless the file says so."""
-    return SKETCH if content.get("watch_ranks") is True and level != "debug" else "statistics"
+    return SKETCH if task == "statistics" and level != "debug" else STATISTICS
 
 
 def _check_watching(config: Config) -> None:

@@ -54,7 +54,7 @@ class Ledger:
         self.items = framework.make_describer(config.summary_mode, self.tensor_files, measures)
         self.items.estimate = estimate
         self.items.slices = config.slices
-        self.flow = framework.make_flow() if config.flow else None
+        self.flow = framework.make_flow() if config.records_flow else None
         self._makers: dict[tuple[str, str, int], Found] = {}  # of gradients of parameters
         self.selection = _selection(config)
         self.overflow = Overflow(config.overflow_nums) if config.task == "overflow_check" else None

@@ -14,6 +14,7 @@ from msprobe_builder.command.frame import add_language
 from msprobe_collector.config.selector import expand_selector
 from msprobe_collector.config.settings import (
     SKETCH,
+    STATISTICS,
     SUMMARY_MODES,
     WHOLE_TRAINING,
     parse_config,
@@ -67,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     add("--ranks", metavar="0-3|dp=0", help="ranks to record, or the place on axes of the layout")
     add("--level", metavar="LEVEL", help="L0, L1 or mix (default: mix)")
     add("--task", metavar="TASK", help="statistics, tensor, structure or overflow_check")
-    add("--summary", choices=SUMMARY_MODES, help="of each tensor (default: statistics)")
+    add("--summary", choices=SUMMARY_MODES, help="of each tensor (default: sketch)")
     add("--list", metavar="NAME,…", help="only calls whose names contain one of these")
     add("--config", metavar="FILE", help="a config.json of the recorder; options override it")
     add("--seed", metavar="N", help="seed every generator when torch is imported")
@@ -150,7 +151,7 @@ def _config(
     options: argparse.Namespace, ranks: list[str] | None, plan: Mapping[str, Any]
 ) -> dict[str, Any]:
     given = read_file(Path(options.config)) if options.config else plan.get("config", {})
-    config = {"dump_path": _DUMP, "level": "mix", "step": [0], **given, **_watching(options)}
+    config = {"dump_path": _DUMP, "level": "mix", "step": [0], **given, **_watching(options, given)}
     chosen: dict[str, Any] = {
         "inside_compiled": options.inside_compiled or None,
         "dump_path": options.output,
@@ -172,20 +173,26 @@ def _config(
     return config
 
 
-def _watching(options: argparse.Namespace) -> dict[str, Any]:
+def _watching(options: argparse.Namespace, given: Mapping[str, Any]) -> dict[str, Any]:
     """What a comparison with a dump records by itself: steps, level and numbers of that dump."""
+    section = given.get("statistics") or {}
+    if not isinstance(section, Mapping):
+        return {}  # which parse_config refuses
     if options.watch_ranks:
         if options.watch is not None or options.estimate or options.trace:
             raise CollectorError("--watch-ranks goes without --watch, --estimate and --trace.")
-        return {"watch_ranks": True, "statistics": {"summary_mode": SKETCH}}
+        return {"watch_ranks": True, "statistics": {**section, "summary_mode": SKETCH}}
     if options.watch is None:
         return {}
     dump = Path(options.watch)
     outline = outline_of(dump)
     found: dict[str, Any] = {"watch": str(dump.absolute()), "level": outline.level}
     found["step"] = outline.steps
-    if outline.has_sketches or outline.checksum is not None:
-        found["statistics"] = {"summary_mode": SKETCH if outline.has_sketches else outline.checksum}
+    numbers = SKETCH if outline.has_sketches else outline.checksum
+    if numbers is None:
+        found["statistics"] = {"summary_mode": STATISTICS, **section}
+    else:
+        found["statistics"] = {**section, "summary_mode": numbers}
     return found
 
 

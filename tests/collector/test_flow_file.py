@@ -84,8 +84,14 @@ def test_a_file_of_another_dump_is_refused(whole: Dump) -> None:
         read_flow(flow_path(whole.directory), names)
 
 
-def test_a_dump_without_it_has_none(tmp_path: Path) -> None:
-    dump = record(tmp_path, lambda: torch.ones(3).exp(), level="L1")
+@pytest.mark.parametrize(
+    ("section", "more"),
+    [({"flow": False}, ["sketch.bin"]), ({"summary_mode": "statistics"}, [])],
+)
+def test_a_dump_without_it_has_none(
+    section: dict[str, Any], more: list[str], tmp_path: Path
+) -> None:
+    dump = record(tmp_path, lambda: torch.ones(3).exp(), level="L1", statistics=section)
     assert read_flow(flow_path(dump.directory), list(dump.data)) is None
     files = sorted(one.name for one in dump.directory.iterdir())
-    assert files == ["construct.json", "dump.json", "stack.json"]
+    assert files == ["construct.json", "dump.json", *more, "stack.json"]

@@ -199,7 +199,7 @@ def test_without_extra_info_numbers_alone_are_written(level: str, tmp_path: Path
         debugger.close()
         dumps.append(tmp_path / name / "dump")
     whole, bare = (one / "step0" / "rank" for one in dumps)
-    assert {one.name for one in bare.iterdir()} == {"dump.json"}
+    assert {one.name for one in bare.iterdir()} == {"dump.json", "sketch.bin"}
     data = [json.loads((one / "dump.json").read_text())["data"] for one in (whole, bare)]
     assert data[0] == data[1]
     with pytest.raises(BuildError, match='without "extra_info": false'):

@@ -42,8 +42,8 @@ def recorded(path: Path, **section: Any) -> dict[str, str]:
 
 
 def test_equal_statistics_do_not_mislead_where_makers_are_recorded(tmp_path: Path) -> None:
-    inferred = recorded(tmp_path / "without")
-    truly = recorded(tmp_path / "with", statistics={"flow": True})
+    inferred = recorded(tmp_path / "without", statistics={"flow": False})
+    truly = recorded(tmp_path / "with")
     linear = "Module.0.Linear.forward.0 input.0"
     assert inferred[linear] == "Tensor.roll.0.forward output.0"
     assert truly[linear] == "Tensor.flip.0.forward output.0"

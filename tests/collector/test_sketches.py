@@ -108,8 +108,8 @@ SKETCHED = [
 @pytest.mark.parametrize(("model", "training"), tried_first(SKETCHED, 2))
 def test_each_sketch_is_that_of_the_tensor(model: str, training: str, tmp_path: Path) -> None:
     configs: dict[str, dict[str, Any]] = {
-        "s": {"statistics": SKETCH},
-        "p": {},
+        "s": {},
+        "p": {"statistics": {"summary_mode": "statistics"}},
         "t": {"task": "tensor"},
     }
     runs = [trained(model, training, tmp_path / key, **one) for key, one in configs.items()]
@@ -310,8 +310,9 @@ def test_an_estimate_counts_them_and_writes_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     sizes, tensor = [], torch.ones(1000)
-    for name, config in (("a", {}), ("b", {"statistics": SKETCH})):
-        path = write_config(tmp_path / name, level="L1", **config)
+    for name, mode in (("a", "statistics"), ("b", "sketch")):
+        section = {"summary_mode": mode, "flow": False}
+        path = write_config(tmp_path / name, level="L1", statistics=section)
         debugger = PrecisionDebugger(config_path=path, estimate=True)
         with caplog.at_level("INFO", "msprobe_collector"):
             debugger.start()
