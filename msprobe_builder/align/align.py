@@ -15,13 +15,7 @@ from msprobe_builder.align.evidence.drawn_sizes import without_drawn_sizes
 from msprobe_builder.align.evidence.flow import flow_of, guessed, is_leaf
 from msprobe_builder.align.evidence.hands_on import hands_on
 from msprobe_builder.align.evidence.holding import holds
-from msprobe_builder.align.evidence.operators import (
-    forms,
-    is_linear_map,
-    layouts,
-    moves,
-    numbers_of,
-)
+from msprobe_builder.align.evidence.operators import forms, layouts, moves, numbers_of
 from msprobe_builder.align.evidence.scores import THRESHOLD, Known, Trust, trust_of
 from msprobe_builder.align.evidence.sites import Sites
 from msprobe_builder.align.evidence.traits import Traits, has_values, traits_of, without_values
@@ -73,7 +67,7 @@ from msprobe_builder.match.calls import pair_collections
 from msprobe_builder.match.matching import Alignment, Group, inverse
 from msprobe_builder.match.outline import Outline
 from msprobe_builder.operators.operator import Kind as OperatorKind
-from msprobe_builder.operators.questions import adds, any_of
+from msprobe_builder.operators.questions import any_of
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -98,7 +92,7 @@ def align_by_evidence(
     operators: dict[str, int] = {}
     left = traits_of(npu, outline, operators, texts)
     right = traits_of(bench, other_outline, operators, texts)
-    products = numbers_of(operators, is_linear_map)
+    products = numbers_of(operators, lambda one: one.kind is OperatorKind.PRODUCT)
     left, right = in_one_round(
         with_adapters(left, right, products), with_adapters(right, left, products)
     )
@@ -118,7 +112,6 @@ def align_by_evidence(
         numbers_of(operators, lambda one: "padded" in one.traits),
         numbers_of(operators, any_of(moves, forms)),
         products,
-        numbers_of(operators, adds),
         numbers_of(operators, lambda one: one.kind in (OperatorKind.SLICE, OperatorKind.PICK)),
         site,
         other_site,
@@ -161,8 +154,7 @@ def align_by_evidence(
         known_flow = [bool((flow.producer >= 0).any()) for flow in flows]
         is_unknown = not all(known_flow) and not (has_values(left) and has_values(right))
         if is_unknown and not known.one_code:  # one code has an order that tells more
-            kinds = known.products, known.sums
-            flows = guessed(left, flows[0], *kinds), guessed(right, flows[1], *kinds)
+            flows = guessed(left, flows[0], products), guessed(right, flows[1], products)
         commuting = Kinds.of(operators).commuting
         pair_by_order_and_flow(pairs, *flows, commuting)
         known.around = surroundings(Edges.of(flows[0], left, commuting), left)
@@ -231,12 +223,13 @@ def _grouped(
         for node in modules_apart(pairs):
             pairs.take_back(node)
         pair_by_ends(pairs, *results, operators)
-    if not pairs.known.trust.equal and not is_complete:
+    if is_complete and not pairs.known.trust.equal:
+        pair_backward(pairs)
+        return []
+    if not pairs.known.trust.equal:
         pair_moving(pairs, flow, other_flow)
-    groups = find_groups(pairs, flow, other_flow, Kinds.of(operators).commuting)
-    groups = with_modules(pairs, groups, flow, other_flow)
-    if pairs.known.trust.equal or not is_complete:
-        take_back_moved(pairs, flow, other_flow, operators, groups)
+    groups = with_modules(pairs, find_groups(pairs, flow, other_flow), flow, other_flow)
+    take_back_moved(pairs, flow, other_flow, operators, groups)
     pair_backward(pairs)
     return groups + backward_groups(pairs, groups, flow, other_flow)
 

@@ -211,7 +211,6 @@ def known_of(left: Traits, right: Traits, **facts: Any) -> Known:
         padded=nobody,
         moving=nobody,
         products=nobody,
-        sums=nobody,
         taking=nobody,
         site=nought[0],
         other_site=nought[1],

@@ -72,7 +72,6 @@ def sides_of(npu: Recording, bench: Recording, known_pairs: dict[str, str]) -> S
         padded=np.empty(0, np.int64),
         moving=numbers_of(operators, any_of(moves, forms)),
         products=np.empty(0, np.int64),
-        sums=np.empty(0, np.int64),
         taking=np.empty(0, np.int64),
         site=zero,
         other_site=zero_there,

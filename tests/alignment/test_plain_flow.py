@@ -128,7 +128,7 @@ def test_what_follows_is_looked_for_until_nothing_does(random: Random) -> None:
         expected += 0 if is_complete else all_that_follows()
     elif not is_complete:
         again = [
-            guessed(side, flow, numbers(), numbers())
+            guessed(side, flow, numbers())
             for side, flow in zip((twin.npu, twin.bench), flows, strict=True)
         ]
         edges = [

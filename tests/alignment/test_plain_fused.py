@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import chain
 from random import Random
-from typing import Any, cast
 
 import numpy as np
 from hypothesis import given, settings
 
-from msprobe_builder.align.groups.fused_linears import exchanged, find_linears
-from msprobe_builder.align.groups.ways import Side
+from msprobe_builder.align.evidence.operators import forms
+from msprobe_builder.align.groups.fused import fusions
+from msprobe_builder.align.groups.fused_calls import exchanged, find_by_shapes
+from msprobe_builder.dump.names import parse_name
 from msprobe_builder.match.matching import Group
-from tests.alignment.test_plain_decisions import operators_of, paired
+from msprobe_builder.operators.table import operator_of
 from tests.alignment.test_traits import Dump, numel
 from tests.alignment.two_programs import INPUT, NET, OUTPUT, PARAMETERS, Part, read_parts
 from tests.builder.small_dumps import Record, forward, tensor
@@ -129,94 +131,208 @@ def fused_programs(random: Random) -> tuple[Dump, Dump, list[tuple[str, str]]]:
 
 
 class Plain:
-    """What the one side has as one linear, in terms of records."""
+    """What the one side has as one call, in terms of records."""
 
-    def __init__(self, one: Part, many: Part, *, tell: bool) -> None:
-        self.one, self.many, self.tell = one, many, tell
+    def __init__(self, one: Part, many: Part, partner: dict[str, str], *, tell: bool) -> None:
+        self.one, self.many, self.partner, self.tell = one, many, partner, tell
+        self.back = {two: one for one, two in partner.items()}
 
-    def matrix(self, part: Part, call: str) -> int | None:
-        """The largest tensor beside the first that nobody puts out."""
-        rows = [
-            row for row in part.rows(call, INPUT, PARAMETERS)[1:] if part.flow.producer[row] < 0
+    def name(self, call: str) -> str:
+        if call.startswith("Module"):
+            return parse_name(call).stem.rpartition(".")[2].lower()
+        return operator_of(parse_name(call).stem).name
+
+    def is_form(self, call: str) -> bool:
+        return not call.startswith("Module") and forms(operator_of(parse_name(call).stem))
+
+    def between(self, call: str, free: list[str]) -> list[str]:
+        """What is free between the partners of the nearest pairs around, forms left out."""
+        names = sorted(self.one.nodes, key=self.one.nodes.__getitem__)
+        marks = [
+            one
+            for one in names
+            if one in self.partner and self.one.is_leaf(one) and not self.is_form(one)
         ]
-        return max(rows, key=lambda row: numel(part.records[row]), default=None)
+        place = self.one.nodes[call]
+        before = [
+            self.many.nodes[self.partner[one]] for one in marks if self.one.nodes[one] < place
+        ]
+        behind = [
+            self.many.nodes[self.partner[one]] for one in marks if self.one.nodes[one] > place
+        ]
+        low = before[-1] if before else 0
+        high = behind[0] if behind else math.inf
+        return [one for one in free if low < self.many.nodes[one] < high]
 
-    def adds_up(self, call: str, run: tuple[str, ...]) -> bool:
-        def x(part: Part, name: str) -> int:
-            return part.rows(name, INPUT, PARAMETERS)[0]
+    def told_by_table(self, call: str, run: list[str]) -> Group | None:
+        names = [self.name(one) for one in run]
+        for operation, calls, parts in fusions():
+            if self.name(call) not in calls or not parts <= {*names}:
+                continue
+            working = [place for place, one in enumerate(run) if not self.is_form(one)]
+            last = working[-1]
+            made, its = self.one.rows(call, OUTPUT), self.many.rows(run[last], OUTPUT)
+            if not made or not its:
+                continue
+            if numel(self.one.records[made[0]]) != numel(self.many.records[its[0]]):
+                continue
+            first = min(place for place, one in enumerate(names) if one in parts)
+            # What works before it belongs to it as well, up to a call that only shows a tensor.
+            while first and first - 1 in working:
+                first -= 1
+            members = run[first : last + 1]
+            rows = self.inputs(call, members)
+            if rows:
+                rows.append((made[0], its[0]))
+                nodes = tuple(self.many.nodes[one] for one in members)
+                return Group(operation, (self.one.nodes[call],), nodes, tuple(rows), 0.75)
+        return None
 
-        def made(part: Part, name: str) -> int:
-            return numel(part.records[part.rows(name, OUTPUT)[0]])
+    def inputs(self, call: str, members: list[str]) -> list[tuple[int, int]]:
+        def is_outer(row: int) -> bool:
+            source = int(self.many.flow.producer[row])
+            return source < 0 or self.many.name_of[int(self.many.table.node[source])] not in members
 
-        size = numel(self.one.records[x(self.one, call)])
-        given = [x(self.many, one) for one in run]
-        if any(numel(self.many.records[row]) != size for row in given):
+        free = [
+            row
+            for row in chain(*(self.many.rows(one, INPUT, PARAMETERS) for one in members))
+            if is_outer(row)
+        ]
+        found = []
+        for row in self.one.rows(call, INPUT, PARAMETERS):
+            record = self.one.records[row]
+            fitting = [one for one in free if self.many.records[one]["shape"] == record["shape"]]
+            if fitting and numel(record) > 1:
+                found.append((row, fitting[0]))
+                free.remove(fitting[0])
+        return found
+
+    def weights(self, part: Part, call: str) -> list[int]:
+        rows = part.rows(call, INPUT, PARAMETERS)[1:]
+        found = [
+            row for row in rows if part.flow.producer[row] < 0 and numel(part.records[row]) > 1
+        ]
+        return found if part.rows(call, OUTPUT) else []
+
+    def adds_up(self, call: str, run: list[str]) -> bool:
+        x = self.one.rows(call, INPUT, PARAMETERS)[0]
+        given = [self.many.rows(one, INPUT, PARAMETERS)[0] for one in run]
+        shape = self.one.records[x]["shape"]
+        if any(self.many.records[one]["shape"] != shape for one in given):
             return False
-        if len({self.many.keys[row] for row in given}) > 1:
+        if len({self.many.keys[one] for one in given}) > 1:
             return False
+
+        def made(part: Part, one: str) -> int:
+            return numel(part.records[part.rows(one, OUTPUT)[0]])
+
         if made(self.one, call) != sum(made(self.many, one) for one in run):
             return False
-        own = self.one.records[cast("int", self.matrix(self.one, call))]
-        its = [self.many.records[cast("int", self.matrix(self.many, one))] for one in run]
-        if numel(own) != sum(map(numel, its)):
+        own = [self.one.records[row] for row in self.weights(self.one, call)]
+        its = [self.many.records[row] for one in run for row in self.weights(self.many, one)]
+        if sum(map(numel, own)) != sum(map(numel, its)):
             return False
-        if not self.tell or None in [one["Norm"] for one in (own, *its)]:
+        norms = [one["Norm"] for one in (*own, *its)]
+        if not self.tell or None in norms:
             return True
-        square, squares = own["Norm"] ** 2, sum(one["Norm"] ** 2 for one in its)
+        square = sum(one["Norm"] ** 2 for one in own)
+        squares = sum(one["Norm"] ** 2 for one in its)
         return bool(abs(square - squares) <= 1e-4 * max(square, squares))
 
-    def check(self, group: Group) -> None:
-        names = [
-            [part.name_of[node] for node in nodes]
-            for part, nodes in ((self.one, group.npu), (self.many, group.bench))
-        ]
-        [call, *cuts], run = names
-        assert 2 <= len(run) <= 4
-        assert self.adds_up(call, tuple(run))
-        first = [
-            part.rows(name, INPUT, PARAMETERS)[0]
-            for part, name in ((self.one, call), (self.many, run[0]))
-        ]
-        assert group.rows[0] == tuple(first)
-        parts = [numel(self.one.records[row]) for row, _ in group.rows[1:]]
-        results = [self.many.rows(one, OUTPUT)[0] for one in run] if cuts else []
-        assert [row for _, row in group.rows[1:]] == results
-        assert parts == [numel(self.many.records[row]) for row in results]
-        norm = self.one.records[cast("int", self.matrix(self.one, call))]["Norm"]
-        assert group.certainty == (0.95 if self.tell and norm is not None else 0.75)
+    def linears(self, free: list[str], other_free: list[str]) -> list[Group]:
+        many = [one for one in other_free if self.weights(self.many, one)]
+        found: list[Group] = []
+        taken: set[str] = set()
+        for call in free:
+            if not self.weights(self.one, call):
+                continue
+            runs = [
+                many[begin : begin + size]
+                for begin in range(len(many))
+                for size in (2, 3)
+                if begin + size <= len(many)
+            ]
+            runs = [one for one in runs if not taken & {*one} and self.adds_up(call, one)]
+            if len(runs) != 1:
+                continue
+            [run] = runs
+            taken |= {*run}
+            outs = [self.many.rows(one, OUTPUT)[0] for one in run]
+            sizes = [numel(self.many.records[one]) for one in outs]
+            size = numel(self.one.records[self.one.rows(call, OUTPUT)[0]])
+            members = [call]
+            x, y = (
+                part.rows(name, INPUT, PARAMETERS)[0]
+                for part, name in ((self.one, call), (self.many, run[0]))
+            )
+            rows = [(x, y)]
+            for split in free[free.index(call) + 1 :]:
+                given, parts = self.one.rows(split, INPUT, PARAMETERS), self.one.rows(split, OUTPUT)
+                is_given = bool(given) and numel(self.one.records[given[0]]) == size
+                if is_given and [numel(self.one.records[one]) for one in parts] == sizes:
+                    members.append(split)
+                    rows += zip(parts, outs, strict=True)
+                    break
+            own = [self.one.records[row]["Norm"] for row in self.weights(self.one, call)]
+            certainty = 0.95 if self.tell and None not in own else 0.75
+            nodes = tuple(self.one.nodes[one] for one in members)
+            others = tuple(self.many.nodes[one] for one in run)
+            found.append(Group("linear", nodes, others, tuple(rows), certainty))
+        return found
+
+    def groups(self, free: list[str], other_free: list[str]) -> list[Group]:
+        found: list[Group] = []
+        taken: set[int] = set()
+        for call in free:
+            run = [
+                one for one in self.between(call, other_free) if self.many.nodes[one] not in taken
+            ]
+            if call in self.partner or any(one in self.back for one in run):
+                continue
+            group = self.told_by_table(call, run)
+            if group:
+                found.append(group)
+                taken |= {*group.bench}
+        used = {node for group in found for node in group.npu}
+        return found + self.linears(
+            [one for one in free if self.one.nodes[one] not in used],
+            [one for one in other_free if self.many.nodes[one] not in taken],
+        )
 
 
 @settings(max_examples=costly_examples(80))
 @given(RANDOMS)
-def test_one_linear_stands_for_several_whose_weights_add_up(random: Random) -> None:
-    """They come of the same; which of several runs it is must be told."""
+def test_one_call_stands_for_several_by_a_table_or_by_weights_that_add_up(random: Random) -> None:
+    """Between the same neighbours, with inputs and an output of the same size."""
     first, second, pairs = fused_programs(random)
-    parts = read_parts(random, [first, second])
-    one, many = parts
-    numbers = operators_of(one) | operators_of(many)
-
-    def of(*names: str) -> Any:
-        return np.array([numbers[name] for name in names if name in numbers], dtype=np.int64)
-
-    both = paired(
-        one,
-        many,
-        [(one.nodes[a], many.nodes[b]) for a, b in pairs],
-        moving=of("view", "to", "split"),
-        products=of("linear", "matmul"),
-    )
-    known = np.where(both.partner >= 0, np.arange(len(both.partner)), -1)
-    sides = (
-        Side(one.traits, one.flow, both, known, many.flow.is_leaf[both.partner]),
-        Side(many.traits, many.flow, both, both.back.copy(), one.flow.is_leaf[both.back]),
-    )
+    one, many = read_parts(random, [first, second])
+    partner = dict(pairs)
+    columns = [np.full(len(part.traits), -1, dtype=np.int64) for part in (one, many)]
+    for name, other in pairs:
+        columns[0][one.nodes[name]] = many.nodes[other]
+        columns[1][many.nodes[other]] = one.nodes[name]
+    # What has a partner may be free as well, as a weak pair.
+    free = [name for name in one.nodes if name != NET and name not in partner]
+    free += [name for name in partner if random.random() < 0.1]
+    other_free = [name for name in many.nodes if name != NET and name not in partner.values()]
+    other_free += [name for name in partner.values() if random.random() < 0.1]
+    free.sort(key=one.nodes.__getitem__)
+    other_free.sort(key=many.nodes.__getitem__)
     tell = random.random() < 0.6
-    found = list(find_linears(*sides, weights_tell=tell))
+    found = find_by_shapes(
+        one.traits,
+        one.flow,
+        [one.nodes[name] for name in free],
+        columns[0],
+        many.traits,
+        many.flow,
+        [many.nodes[name] for name in other_free],
+        columns[1],
+        weights_tell=tell,
+    )
+    assert found == Plain(one, many, partner, tell=tell).groups(free, other_free)
     for group in found:
-        Plain(one, many, tell=tell).check(group)
         turned = exchanged(group)
         assert (turned.npu, turned.bench) == (group.bench, group.npu)
         assert turned.rows == tuple((other, row) for row, other in group.rows)
         assert (turned.operation, turned.certainty) == (group.operation, group.certainty)
-    members = [node for group in found for node in group.bench]
-    assert len(members) == len({*members})

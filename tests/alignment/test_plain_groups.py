@@ -71,7 +71,6 @@ class Drawn:
             trust=trust,
             moving=of("view", "to"),
             products=of("linear", "matmul"),
-            sums=of("add"),
         )
         for node in self.left.nodes.values():
             if self.pairs.partner[node] >= 0:
@@ -124,9 +123,19 @@ def is_new(part: Part, row: int) -> bool:
 
 
 @of_drawn
-def test_what_a_call_makes_anew_it_was_not_given(drawn: Drawn) -> None:
+def test_what_takes_in_what_calls_put_out(drawn: Drawn) -> None:
+    """And does not hand it on, nor is one of these calls."""
     part = drawn.left
     inside = drawn.random.sample([*part.nodes], len(part.nodes) // 2)
+    expected = set()
+    for row in (row for name in inside for row in part.rows(name, OUTPUT)):
+        for taken in range(len(part.table)):
+            taker = name_at(part, taken)
+            made = [part.keys[one] for one in part.rows(taker, OUTPUT)]
+            hands_on = part.keys[taken] in made
+            if part.flow.source[taken] == row and taker not in inside and not hands_on:
+                expected.add((part.nodes[taker], row))
+    assert find._takers(part.flow, {part.nodes[one] for one in inside}) == sorted(expected)
     for row in range(len(part.table)):
         assert find._is_new(part.flow, row) == is_new(part, row)
     rows = find._rows(part.flow, drawn.nodes(0, inside)).tolist()
@@ -166,6 +175,32 @@ def test_a_slice_goes_back_to_what_both_have_or_comes_from_outside(drawn: Drawn)
         names, rows = sliced(part, row, inside, common)
         assert found.nodes == {part.nodes[one] for one in names}
         assert sorted(found.inputs) == sorted(rows)
+
+
+@of_drawn
+def test_inputs_of_two_slices_belong_together_where_partners_put_them_out(drawn: Drawn) -> None:
+    """At the same place; each is taken once, and the first that fits."""
+    left, right = drawn.parts
+    rows, others = (
+        drawn.random.sample(range(len(part.table)), len(part.table) // 2) for part in drawn.parts
+    )
+    expected, free = [], [*others]
+    for row in rows:
+        source = int(left.flow.producer[row])
+        partner = drawn.partner.get(name_at(left, source)) if source >= 0 else None
+        fitting = [
+            one
+            for one in free
+            for other in [int(right.flow.producer[one])]
+            if partner is not None
+            and other >= 0
+            and name_at(right, other) == partner
+            and left.table.position[source] == right.table.position[other]
+        ]
+        if fitting:
+            expected.append((row, fitting[0]))
+            free.remove(fitting[0])
+    assert find._from_pairs(drawn.pairs, left.flow, right.flow, rows, others) == expected
 
 
 @settings(max_examples=costly_examples(60))
@@ -303,3 +338,12 @@ def test_a_group_has_calls_without_a_partner_or_one_side_multiplies_more_often(
         or (other_is_open and other_times > times)
     )
     assert find._has_open(drawn.pairs, group) == expected
+    for one, i in drawn.left.nodes.items():
+        two = drawn.partner.get(one)
+        sizes = [
+            sum(map(numel, part.dump.tensors(name, "outputs")))
+            for part, name in ((drawn.left, one), (drawn.right, two))
+            if name
+        ]
+        assert find._fits(drawn.pairs, i) == (len(sizes) == 2 and sizes[0] == sizes[1])
+    assert not find._fits(drawn.pairs, -1)

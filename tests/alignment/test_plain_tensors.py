@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product, takewhile
+from itertools import product
 from random import Random
 
 import numpy as np
@@ -97,95 +97,46 @@ def test_a_tensor_comes_from_the_last_call_that_put_it_out(random: Random) -> No
     assert not flow.is_guessed
 
 
-PRODUCTS, SUMS = ("linear", "matmul"), ("add",)
+@settings(max_examples=costly_examples(25))
+@given(RANDOMS)
+def test_of_shapes_alone_the_last_of_that_shape_is_taken_but_of_no_twin(random: Random) -> None:
+    """Twins are projections, or modules with matrices, of the same operator and shapes."""
+    dump, _, _ = two_programs(random, 10)
+    [part] = read_parts(random, [dump])
+    products = ("linear", "matmul")
+    numbers = [number for name, number in operators_of(part).items() if name in products]
+    flow = guessed(part.traits, part.flow, np.array(numbers, dtype=np.int64))
+    assert flow.is_guessed
+    assert flow.source is flow.producer
 
-
-class Guess:
-    """Who is taken to have made what calls take in, call after call."""
-
-    def __init__(self, part: Part) -> None:
-        self.part = part
-        self.made: list[tuple[int, object]] = []  # rows and kinds
-        self.taken: set[int] = set()
-        self.sums: list[int] = []
-        self.makers = dict[int, int]()
-
-    def kind(self, name: str) -> object:
-        """What twins have in common; each other call is of a kind of its own.
-
-        Twins are projections, or modules with matrices, of the same operator and shapes.
-        """
+    def kind(name: str) -> object:
+        """What twins have in common; each other call is of a kind of its own."""
         shapes = [
-            sorted(str(one["shape"]) for one in self.part.dump.tensors(name, section))
+            sorted(str(one["shape"]) for one in part.dump.tensors(name, section))
             for section in ("inputs", "parameters")
         ]
         stem = "" if name.startswith("Module") else name.split(".")[1]
-        held = self.part.dump.tensors(name, "parameters")
+        held = part.dump.tensors(name, "parameters")
         matrices = bool(held) and any(len(one["shape"]) != 1 for one in held)
-        return (stem, *map(str, shapes)) if stem in PRODUCTS or matrices else name
+        return (stem, *map(str, shapes)) if stem in products or matrices else name
 
-    def alike(self, row: int, other: int) -> bool:
-        """Of one shape in one micro-step."""
-        part, nodes = self.part, [int(self.part.table.node[one]) for one in (row, other)]
-        steps = [part.step[node] for node in nodes]
-        return steps[0] == steps[1] and part.records[row]["shape"] == part.records[other]["shape"]
-
-    def call(self, name: str) -> None:
-        part, own = self.part, self.kind(name)
-        adds = not name.startswith("Module") and name.split(".")[1] in SUMS
-        kinds = set[object]()
-        rows = [row for row in part.rows(name, INPUT) if numel(part.records[row]) > 1]
-        for first in rows:
-            if first in self.makers:
-                continue
-            given = [row for row in rows if self.alike(first, row)]
+    for row in range(len(part.table)):
+        record, node = part.records[row], int(part.table.node[row])
+        name = part.name_of[node]
+        expected = -1
+        if part.table.section[row] == INPUT and part.is_leaf(name) and numel(record) > 1:
+            # Of each kind of call the last; of the calls those of the last two kinds.
             before = [
-                (row, kind)
-                for row, kind in self.made[::-1]
-                if self.alike(first, row)
-                if kind != own
+                other
+                for other in range(row)
+                if part.table.section[other] == OUTPUT
+                and leaf_of(part, other)
+                and part.records[other]["shape"] == record["shape"]
+                and part.step[int(part.table.node[other])] == part.step[node]
+                and kind(part.name_of[int(part.table.node[other])]) != kind(name)
             ]
-            new = [*takewhile(lambda one: one[0] not in self.taken, before[: len(given)])]
-            chosen = [row for row, _ in new[::-1]]
-            if len(given) == 1:
-                chosen = [row for row, _ in before[:1]]
-            elif before and len(chosen) < len(given):
-                sums = [row for row in self.sums if self.alike(first, row)]
-                more = sums[-1] if adds and sums else before[0][0]
-                chosen = [more] * (len(given) - len(chosen)) + chosen
-            self.makers.update(dict.fromkeys(given, -1))
-            self.makers.update(zip(given, chosen, strict=False))
-            kinds |= {kind for row, kind in before if row in chosen}
-            self.taken.update(chosen)
-        if adds and len(kinds) == 1:  # with a bias a projection is that projection
-            [own] = kinds
-        for row in part.rows(name, OUTPUT):
-            if numel(part.records[row]) > 1:
-                self.made.append((row, own))
-                self.sums += [row] * adds
-
-
-@settings(max_examples=costly_examples(40))
-@given(RANDOMS)
-def test_of_shapes_alone_the_last_of_that_shape_is_taken_but_of_no_twin(random: Random) -> None:
-    """What nobody has taken yet comes first; a sum adds what the sum before it made."""
-    dump, _, _ = two_programs(random, 8)
-    [part] = read_parts(random, [dump])
-    numbers = [
-        np.array(
-            [number for name, number in operators_of(part).items() if name in names], dtype=np.int64
-        )
-        for names in (PRODUCTS, SUMS)
-    ]
-    flow = guessed(part.traits, part.flow, *numbers)
-    assert flow.is_guessed
-    assert flow.source is flow.producer
-    guess = Guess(part)
-    for name in sorted(part.nodes, key=part.nodes.__getitem__):
-        if part.is_leaf(name):
-            guess.call(name)
-    found = {row: int(made) for row, made in enumerate(flow.producer) if made >= 0}
-    assert found == {row: made for row, made in guess.makers.items() if made >= 0}
+            expected = before[-1] if before else -1
+        assert flow.producer[row] == expected, (name, row)
 
 
 def agree(one: Record, two: Record, share: float) -> bool:

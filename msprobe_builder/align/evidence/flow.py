@@ -7,7 +7,6 @@ and by those that take it in; views and reshaping change its shape alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,6 @@ Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 
-_RECENT = 8  # tensors of one shape that a call may take in
 _GIVEN, _PUT_OUT = (int(Section.INPUT), int(Section.PARAMETERS)), int(Section.OUTPUT)
 
 
@@ -105,63 +103,38 @@ def _recorded(table: ParameterTable, leaf: Bool, producer: Int) -> None:
     producer[rows[is_call]] = made[is_call]
 
 
-def guessed(side: Traits, flow: Flow, products: Int, sums: Int) -> Flow:
+def guessed(side: Traits, flow: Flow, products: Int) -> Flow:
     """The flow as shapes alone let guess; ``products`` are the operators that sum up products."""
-    producer = _by_shapes(side, flow, products, sums)
+    producer = _by_shapes(side, flow.table, flow.is_leaf, products)
     return replace(flow, producer=producer, source=producer, is_guessed=True)
 
 
-def _by_shapes(side: Traits, flow: Flow, products: Int, sums: Int) -> Int:
+def _by_shapes(side: Traits, table: ParameterTable, leaf: Bool, products: Int) -> Int:
     """Guess who put out each input where nothing is known of tensors but their shapes.
 
     A call takes in what was put out last in that shape. A projection does not take in what another
-    one like it makes: the query is none of the key, and none with its bias added. Of several
-    tensors of one shape are taken first those that nobody has taken yet, in their order; a sum for
-    which there are not enough adds the sum before, as residuals are.
+    one like it makes: the query is none of the key.
     """
-    table = flow.table
     producer = np.full(len(table), -1, dtype=np.int64)
+    wanted = table.is_tensor & (table.shape_id >= 0) & (table.numel > 1) & leaf[table.node]
+    wanted &= (table.section == Section.INPUT) | (table.section == Section.OUTPUT)
+    rows = np.flatnonzero(wanted)
+    node = table.node[rows]
     nodes = np.arange(len(side))
     weighs = (side.parameters.count > 0) & ~side.parameters.are_vectors(nodes)
     weighs |= np.isin(side.operator, products)
     like = mixed(side.operator, side.inputs.shapes, side.parameters.shapes)
-    like = np.where(weighs, like.view(np.int64), -1 - nodes)
-    adds = np.isin(side.operator, sums)
-    put_out: dict[int, list[tuple[int, int]]] = {}  # by shape rows and kinds, the last first
-    untaken: set[int] = set()
-    last_sum: dict[int, int] = {}
-    kinds = mixed(table.shape_id, side.outline.tree.micro_step[table.node])
-    wanted = table.is_tensor & (table.shape_id >= 0) & (table.numel > 1)
-    for node in np.flatnonzero(flow.is_leaf).tolist():
-        rows = [row for row in flow.rows(node) if wanted[row]]
-        by_shape: dict[int, list[int]] = {}
-        for row in rows:
-            if table.section[row] == Section.INPUT:
-                by_shape.setdefault(int(kinds[row]), []).append(row)
-        own, tags = int(like[node]), set[int]()
-        for kind, given in by_shape.items():
-            before = [one for one in put_out.get(kind, []) if one[1] != own]
-            new = takewhile(lambda one: one[0] in untaken, before[: len(given)])
-            taken = [row for row, _ in new][::-1]
-            if len(given) == 1:
-                taken = [row for row, _ in before[:1]]
-            elif before and len(taken) < len(given):
-                more = last_sum.get(kind, before[0][0]) if adds[node] else before[0][0]
-                taken = [more] * (len(given) - len(taken)) + taken
-            for row, made in zip(given, taken, strict=False):
-                producer[row] = made
-            tags |= {tag for row, tag in before if row in taken}
-            untaken.difference_update(taken)
-        if adds[node] and len(tags) == 1:  # a bias
-            own = tags.pop()
-        for row in rows:
-            if table.section[row] == Section.OUTPUT:
-                kind = int(kinds[row])
-                kept = [one for one in put_out.get(kind, []) if one[1] != own or one[0] in untaken]
-                put_out[kind] = [(row, own), *kept[:_RECENT]]
-                untaken.add(row)
-                if adds[node]:
-                    last_sum[kind] = row
+    like = np.where(weighs, like.view(np.int64), -1 - nodes)[node]
+    kinds = mixed(table.shape_id[rows], side.outline.tree.micro_step[node])
+    last: dict[int, list[tuple[int, int]]] = {}  # by shape the last rows of two kinds of calls
+    columns = (rows, like, kinds, table.section[rows] == Section.OUTPUT)
+    for row, own, kind, is_output in zip(*(one.tolist() for one in columns), strict=True):
+        before = last.get(kind, [])
+        others = [one for one in before if one[1] != own]
+        if is_output:
+            last[kind] = [(row, own), *others[:1]]
+        elif others:
+            producer[row] = others[0][0]
     return producer
 
 
@@ -194,12 +167,9 @@ def is_leaf(side: Traits) -> Bool:
 
 
 def _keys(table: ParameterTable) -> Int:
-    """The same for equal statistics; 0 for constants and for what has none.
-
-    Collectors give no norm of complex tensors.
-    """
-    high, low, mean, norm = table.statistics
-    telling = table.is_tensor & ~np.isnan(mean) & ~np.isnan(high) & ~np.isnan(low)
+    """The same for equal statistics; 0 for constants and for what has none."""
+    high, low, _, norm = table.statistics
+    telling = table.is_tensor & ~np.isnan(norm) & ~np.isnan(high) & ~np.isnan(low)
     telling &= ((high != low) | (table.numel == 1)) & (norm != 0)
     bits = [np.nan_to_num(one, posinf=np.inf, neginf=-np.inf) for one in table.statistics]
     bits = [np.ascontiguousarray(one).view(np.int64) for one in bits]

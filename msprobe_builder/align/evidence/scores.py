@@ -71,8 +71,7 @@ def trust_of(npu: Traits, bench: Traits, a: Int, b: Int) -> Trust:
     of_weights = (npu.parameters.count[a] > 0) & (bench.parameters.count[b] > 0)
     level = levels(npu.parameters, bench.parameters, a[of_weights], b[of_weights])
     differ = _other_weights(npu.parameters, bench.parameters, a[of_weights], b[of_weights])
-    are_known = bool(len(level))
-    tell = not are_known or bool((level > 0).mean() >= _LEAST_EQUAL_WEIGHTS)
+    tell = not len(level) or bool((level > 0).mean() >= _LEAST_EQUAL_WEIGHTS)
     weights = 1.5 if tell and not differ else 0.0
     # Merged adapters have other weights and compute the same: the last result of all tells.
     last = np.flatnonzero(of_weights & (npu.outputs.numel[a] > 1))[-1:]
@@ -90,13 +89,12 @@ def trust_of(npu: Traits, bench: Traits, a: Int, b: Int) -> Trust:
     )
     level = levels(npu.outputs, bench.outputs, a, b)
     equal, near = (level == 2).mean(), (level >= 1).mean()
-    agrees = bool(equal >= _LEAST_AGREEMENT and not others)
     return Trust(
-        2.0 * agrees,
+        2.0 * (equal >= _LEAST_AGREEMENT and not others),
         1.0 * (near - equal >= _LEAST_AGREEMENT and near >= _LEAST_NEAR and not others),
         bool(same_sizes),
         bool(same_shapes),
-        weights if are_known or agrees else 0.0,  # calls take in weights of which none is known
+        weights,
     )
 
 
@@ -133,8 +131,8 @@ class Known:
     ``layouts`` are the operators that only lay out a tensor anew: of these there are many, and
     what tells them apart is what they are given. ``padded`` are those whose results one side may
     have padded, ``moving`` those that only move elements, or cast them, ``products`` those that
-    sum up products, ``sums`` those that add, ``taking`` those that take elements of a tensor, by
-    numbers or by places that a tensor tells. ``site`` numbers the
+    sum up products, ``taking`` those that take elements of a tensor, by numbers or by places that a
+    tensor tells. ``site`` numbers the
     lines that make the calls, see :func:`~.sites.shared_sites`. ``hands_on`` tells which
     modules put out what they take in, see :func:`~.hands_on.hands_on`. ``same_code`` is False
     where no statistics tell and the hierarchies show two authors, ``one_code`` where the calls do,
@@ -157,7 +155,6 @@ class Known:
     padded: Int
     moving: Int
     products: Int
-    sums: Int
     taking: Int
     site: Int
     other_site: Int

@@ -47,8 +47,8 @@ def by_flow(
     if not edges[0].given or not edges[1].given:
         if is_complete:
             return 0
-        known = pairs.known.products, pairs.known.sums
-        flow, other = guessed(pairs.npu, flow, *known), guessed(pairs.bench, other, *known)
+        products = pairs.known.products
+        flow, other = guessed(pairs.npu, flow, products), guessed(pairs.bench, other, products)
         edges = Edges.of(flow, pairs.npu, commuting), Edges.of(other, pairs.bench, commuting)
         doubt_twins(pairs, edges, kinds)
         return 0

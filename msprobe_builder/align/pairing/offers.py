@@ -47,9 +47,9 @@ def offer_candidates(
     if len(_free(pairs.npu, pairs.partner)) and len(_free(pairs.bench, pairs.back)):
         flows = flow_of(pairs.npu, table), flow_of(pairs.bench, other)
         if not any((flow.producer >= 0).any() for flow in flows):
-            known = pairs.known.products, pairs.known.sums
+            products = pairs.known.products
             sides = (pairs.npu, flows[0]), (pairs.bench, flows[1])
-            flows = guessed(*sides[0], *known), guessed(*sides[1], *known)
+            flows = guessed(*sides[0], products), guessed(*sides[1], products)
         share = _GUESSED if flows[0].is_guessed else 1.0
         for i, j, weight in offered_by_flow(pairs, flows, groups):
             _offer(pairs, i, j, share * weight, is_more=True)
