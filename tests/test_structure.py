@@ -51,7 +51,7 @@ PARTS_MAY_IMPORT = {
         "database": "facts base dump files graph invariants link match metrics operators sketch"
         " verdict",
         "rematch": "facts base database dump graph match metrics sketch",
-        "trend": "base database dump files operators sketch",
+        "trend": "base database dump files graph metrics operators sketch",
         "export": "facts base database dump graph match metrics",
         "pipeline": "facts base files dump configuration graph merge match align invariants link"
         " metrics"

@@ -11,7 +11,7 @@ from msprobe_builder.base.codes import Section
 from msprobe_builder.dump.flow_file import RecordedFlow
 from msprobe_builder.dump.flow_layout import NONE, Maker, Mark, Place
 from msprobe_builder.graph.parameter_table import Origins, ParameterTable
-from msprobe_builder.graph.recorded_places import Places, shown
+from msprobe_builder.graph.recorded_places import places_in, shown
 from msprobe_builder.graph.tree import Tree
 
 Int = NDArray[np.int64]
@@ -29,7 +29,7 @@ def recorded_origins(
     ``by_argument`` says that the table shows gradients by argument where the dump has them.
     """
     size = len(table)
-    place = Places(tree, table)
+    place = places_in(tree, table)
     rows = shown(flow.rows, by_argument=by_argument)
     here = place.of(rows["record"], rows["section"], rows["position"])
     rows, here = rows[here >= 0], here[here >= 0]

@@ -15,12 +15,12 @@ Int = NDArray[np.int64]
 
 
 class Places:
-    """Rows of a table by record, section and position among the tensors there."""
+    """Rows by record, section and position among the tensors there."""
 
-    def __init__(self, tree: Tree, table: ParameterTable) -> None:
-        rows = np.flatnonzero(table.is_tensor & (tree.record[table.node] >= 0))
-        node, section = table.node[rows].astype(np.int64), table.section[rows].astype(np.int64)
-        keys = _key(tree.record[node], section, positions(node, section))
+    def __init__(self, rows: Int, record: Int, section: Int) -> None:
+        """Of the rows of tensors, with the record and section of each, as they were recorded."""
+        section = section.astype(np.int64)
+        keys = _key(record, section, positions(record, section))
         order = np.argsort(keys, kind="stable")
         self._keys, self._rows = keys[order], rows[order]
 
@@ -31,6 +31,13 @@ class Places:
             return np.full(len(keys), -1, dtype=np.int64)
         found = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return np.where(self._keys[found] == keys, self._rows[found], -1)
+
+
+def places_in(tree: Tree, table: ParameterTable) -> Places:
+    """The places of a table."""
+    record = tree.record[table.node].astype(np.int64)
+    rows = np.flatnonzero(table.is_tensor & (record >= 0))
+    return Places(rows, record[rows], table.section[rows])
 
 
 def shown(rows: NDArray[Any], *, by_argument: bool) -> NDArray[Any]:

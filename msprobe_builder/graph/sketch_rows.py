@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.graph.parameter_table import ParameterTable, SketchRows
-from msprobe_builder.graph.recorded_places import Places, shown
+from msprobe_builder.graph.recorded_places import places_in, shown
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.sketch.file import Sketches
 
@@ -21,7 +21,7 @@ def sketch_rows(
     ``by_argument`` says that the table shows gradients by argument where the dump has them.
     """
     places = shown(sketches.places, by_argument=by_argument)
-    rows = Places(tree, table).of(places["record"], places["section"], places["position"])
+    rows = places_in(tree, table).of(places["record"], places["section"], places["position"])
     found: NDArray[Any] = np.full(len(table), -1, dtype=np.int32)
     found[rows[rows >= 0]] = places["row"][rows >= 0]
     return SketchRows(sketches._replace(places=sketches.places[:0].copy()), found)

@@ -75,10 +75,10 @@ def compare_sketches(
         ours = npu.sketched.sketches.rows(debug_row[at])
         reference = bench.sketched.sketches.rows(reference_row[at])
         norm, other = (
-            _norms(table.statistics[_NORM, rows[at]], sketch)
+            whole_norms(table.statistics[_NORM, rows[at]], sketch)
             for table, rows, sketch in ((npu, pairs.npu, ours), (bench, pairs.bench, reference))
         )
-        foreign[at] = _is_of_another(ours, norm) | _is_of_another(reference, other)
+        foreign[at] = is_of_another(ours, norm) | is_of_another(reference, other)
         found = estimates(ours, reference, norm, other, layouts.of(layout[at]))
         alike = np.ones(len(at), dtype=bool)
         for gaps in ("nans", "infinities"):
@@ -131,9 +131,15 @@ def _layouts(
         for table, rows in ((npu, pairs.npu), (bench, pairs.bench))
     )
     alike = (shape == bench.shape_id[pairs.bench]) & (two == other) & (truths == there)
-    keys, number = np.unique(
-        np.where(alike & (shape >= 0), 2 * shape + two, -1), return_inverse=True
-    )
+    return shape_layouts(np.where(alike, shape, -1), two, texts)
+
+
+def shape_layouts(shape: Int, two: Bool, texts: Texts) -> tuple[Int, list[Shape], Layouts]:
+    """Of each tensor the number of its layout, -1 where its shape is unknown; all layouts.
+
+    ``shape`` is an id of ``texts`` or -1, ``two`` says that its elements are complex.
+    """
+    keys, number = np.unique(np.where(shape >= 0, 2 * shape + two, -1), return_inverse=True)
     shapes: list[Shape] = []
     place = np.full(len(keys), -1, dtype=np.int64)
     for at, key in enumerate(keys.tolist()):
@@ -147,13 +153,13 @@ def _layouts(
     return place[number], shapes, layouts_of(shapes)
 
 
-def _norms(recorded: Float, rows: NDArray[np.void]) -> Float:
+def whole_norms(recorded: Float, rows: NDArray[np.void]) -> Float:
     """The recorded norms, NaN where they are not those of what the sketches sum."""
     is_whole = (rows["nans"] == 0) & (rows["infinities"] == 0) & np.isfinite(recorded)
     return np.where(is_whole, recorded, np.nan)
 
 
-def _is_of_another(rows: NDArray[np.void], norms: Float) -> Bool:
+def is_of_another(rows: NDArray[np.void], norms: Float) -> Bool:
     """Sketches that cannot be those of tensors of these norms, NaN unknown."""
     with np.errstate(all="ignore"):
         length = np.linalg.norm(rows["numbers"][:, :FLAT].astype(np.float64), axis=1)

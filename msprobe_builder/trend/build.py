@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.publish import file_name, published, reserve
@@ -30,10 +31,13 @@ from msprobe_builder.dump.discover import discover
 from msprobe_builder.dump.names import Direction, Kind, format_name, parse_name, without_wrappers
 from msprobe_builder.dump.parameter_columns import STATISTICS as DUMP_STATISTICS
 from msprobe_builder.dump.read import Dump, read_dump
+from msprobe_builder.trend.change import Sketched, changes, sketched
+from msprobe_builder.trend.monitor import STATISTICS as MONITOR_STATISTICS
 from msprobe_builder.trend.monitor import monitored_ranks, read_rank
 from msprobe_builder.trend.places import module_of
 
 _PARAMETERS_GRAD = "parameters_grad"
+_CHANGE = STATISTICS.index("change")
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def build_trend(source: Path, directory: Path, name: str | None = None) -> Trend
         if is_new and not target.exists():
             with suppress(OSError):  # something else is in it
                 directory.rmdir()
-    return TrendReport(target, kind, *counts, writer.rows * len(STATISTICS), tuple(skipped))
+    return TrendReport(target, kind, *counts, writer.count, tuple(skipped))
 
 
 def _fill(source: Path, writer: TrendWriter) -> tuple[str, Sequence[str]]:
@@ -110,42 +114,69 @@ def _fill_from_monitor(rank: int, directory: Path, writer: TrendWriter) -> None:
         [writer.target(Target(*one, module_of(*one), None)) for one in record.targets],
         dtype=np.int64,
     )
-    writer.values(rank, record.step, ids[record.target], record.values)
+    columns = _columns(record.values, MONITOR_STATISTICS)
+    writer.values(rank, record.step, ids[record.target], *columns)
+
+
+def _columns(
+    found: NDArray[np.float64], names: Sequence[str]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """A column for each statistic, of those that have one each, and which were not recorded."""
+    places = [STATISTICS.index(one.lower()) for one in names]
+    values = np.full((len(found), len(STATISTICS)), np.nan)
+    values[:, places] = found
+    missing = np.ones(values.shape, dtype=bool)
+    missing[:, places] = False
+    return values, missing
 
 
 def _fill_from_dumps(source: Path, writer: TrendWriter) -> Iterator[str]:
     """Says which steps and ranks could not be read."""
     texts = Texts()
     tree = discover(source, "the directory")
-    for (step, rank), directory in tree.directories.items():
+    # The steps of one rank after the other: of all others no sketches need to be at hand.
+    by_rank = sorted(tree.directories.items(), key=lambda one: (one[0].rank, one[0].step))
+    before: tuple[int, Sketched | None] = -1, None
+    for (step, rank), directory in by_rank:
         try:
             dump = read_dump(directory, texts, flat=True)
         except BuildError as error:
             yield str(error)
             continue
-        _add_dump(step, rank, dump, texts, writer)
+        earlier = before[1] if before[0] == rank else None
+        before = rank, _add_dump(step, rank, dump, texts, writer, earlier)
 
 
-def _add_dump(step: int, rank: int, dump: Dump, texts: Texts, writer: TrendWriter) -> None:
+def _add_dump(
+    step: int,
+    rank: int,
+    dump: Dump,
+    texts: Texts,
+    writer: TrendWriter,
+    before: Sketched | None,
+) -> Sketched | None:
+    """What its sketches tell, for the next step of the rank; ``before`` is that of the last one."""
     parameters = dump.parameters
     statistics, missing = parameters.statistic_columns(), parameters.missing
     is_shown = parameters.is_tensor & (missing != (1 << len(DUMP_STATISTICS)) - 1)
-    rows = np.flatnonzero(is_shown)
-    names = list(dump.records)
-    targets = [
+    names = {number: name for name, number in dump.records.items()}  # some are left out
+    rows = np.flatnonzero(is_shown & np.isin(parameters.record, list(names)))
+    ids = [
         writer.target(_target(names[record], texts.values[name]))
         for record, name in zip(
             parameters.record[rows].tolist(), parameters.name_id[rows].tolist(), strict=True
         )
     ]
-    values = np.full((len(rows), len(STATISTICS)), np.nan)
-    absent = np.ones(values.shape, dtype=bool)
+    targets = np.array(ids, dtype=np.int64)
+    values, absent = _columns(statistics[:, rows].T, DUMP_STATISTICS)
     for place, statistic in enumerate(DUMP_STATISTICS):
-        column = STATISTICS.index(statistic.lower())
-        values[:, column] = statistics[place, rows]
-        absent[:, column] = (missing[rows] >> place) & 1 == 1
-    steps = np.full(len(rows), step, dtype=np.int64)
-    writer.values(rank, steps, np.array(targets, dtype=np.int64), values, absent)
+        absent[:, STATISTICS.index(statistic.lower())] = (missing[rows] >> place) & 1 == 1
+    now = sketched(dump, rows, targets)
+    if now is not None and before is not None:
+        values[:, _CHANGE], is_known = changes(now, before, texts)
+        absent[:, _CHANGE] = ~is_known
+    writer.values(rank, np.full(len(rows), step, dtype=np.int64), targets, values, absent)
+    return now
 
 
 def _target(record: str, parameter: str) -> Target:
@@ -181,13 +212,9 @@ def _add_reference(batch: Sequence[ReferenceRow], writer: TrendWriter) -> None:
     for row in batch:
         target = writer.target(_reference_target(row))
         by_rank.setdefault(row.rank, []).append((row.step, target, row.values))
-    places = [STATISTICS.index(one) for one in REFERENCE_STATISTICS]
-    absent = np.ones(len(STATISTICS), dtype=bool)
-    absent[places] = False
     for rank, rows in by_rank.items():
         steps, targets, found = zip(*rows, strict=True)
-        values = np.full((len(rows), len(STATISTICS)), np.nan)
-        values[:, places] = found
+        values, absent = _columns(np.array(found, dtype=np.float64), REFERENCE_STATISTICS)
         columns = np.array(steps, dtype=np.int64), np.array(targets, dtype=np.int64)
         # NaN was stored as NULL, and so was what is missing: neither can be told from the other.
         writer.values(rank, *columns, values, np.isnan(values) | absent)

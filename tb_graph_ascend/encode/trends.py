@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.database.file import DatabaseFile
-from msprobe_builder.database.trends.open import STATISTICS
 from msprobe_builder.database.trends.read import TrendAxes
 from msprobe_builder.trend.places import losses_of
 from tb_graph_ascend.generated import graph_pb2 as pb
@@ -36,7 +35,7 @@ def encode_axes(revision: str, axes: TrendAxes) -> pb.Trend:
         kinds=kinds,
         kind=kind,
         names=axes.names,
-        statistics=STATISTICS,
+        statistics=axes.statistics,
         groups=groups,
         group=group,
         losses=losses_of(axes.kinds, axes.names),

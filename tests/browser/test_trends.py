@@ -34,6 +34,8 @@ def test_a_trend_leads_to_the_graph(
     assert scene["names"] == ["activation layers.0", "weight layers.0.weight"], "NaN moves most"
     assert scene["columns"] == list(range(10))
     assert scene["rows"][1] == list(range(1, 11))
+    offered = trend.locator("#statistic option")
+    expect(offered.last).to_have_text("change since the step before")
     trend.locator("#order").select_option("model")
     frame.wait_for_function("host => host.scene?.names[0].startsWith('weight')", arg=host)
     trend.locator("#canvas").focus()

@@ -178,6 +178,14 @@ def write_example(path: Path) -> Path:
     return path
 
 
+def as_older_trend(path: Path) -> None:
+    """Make a .trend.db what version 1 of it was: without the column of changes."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            "DROP VIEW trend_view; ALTER TABLE value DROP COLUMN change; PRAGMA user_version = 1;"
+        )
+
+
 def write_example_trend(path: Path, ranks: int = 2, steps: int = 10) -> None:
     """A trend of two targets; the norm is 1 + step + 10 rank, and NaN of target 1 at step 7."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ import pytest
 from msprobe_builder.trend.places import losses_of
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tests.plugin.conftest import EXAMPLE, Ask, client_of
-from tests.plugin.example import write_example_trend
+from tests.plugin.example import as_older_trend, write_example_trend
 
 TREND = "runs/example.trend.db"
 WINDOW = {"targets": "0-1", "ranks": "0,1", "first": "0", "last": "9", "columns": "100"}
@@ -48,6 +48,18 @@ def test_files_and_axes(trends: Ask) -> None:
     ]
     assert axes.statistics[0] == "norm"
     assert [axes.groups[group] for group in axes.group] == ["layers.0", "layers.0"]
+
+
+def test_an_older_file_has_no_changes_and_all_else(logdir: Path, trends: Ask) -> None:
+    write_example_trend(logdir / "runs" / "older.trend.db")
+    as_older_trend(logdir / "runs" / "older.trend.db")
+    older = {"file": "runs/older.trend.db"}
+    for given, last in ((older, "nans"), ({"file": TREND}, "change")):
+        assert pb.Trend.FromString(trends("trend", **given).data).statistics[-1] == last
+    np.testing.assert_array_equal(values(trends, **older)[1], values(trends)[1])
+    assert (values(trends, statistic="change")[1] == 1).all()
+    for given in (older, {"other": older["file"]}):
+        assert (values(trends, statistic="change", **given)[1] == -1).all(), "nothing was recorded"
 
 
 def test_what_moves_is_told(trends: Ask) -> None:

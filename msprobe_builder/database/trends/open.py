@@ -17,8 +17,10 @@ from msprobe_builder.files.problems import FileError
 
 SUFFIX = ".trend.db"
 APPLICATION_ID = 0x4D535054  # "MSPT"
-SCHEMA_VERSION = 1
-STATISTICS = ("norm", "mean", "max", "min", "zeros", "nans")  # bit i of value.nan_flags
+SCHEMA_VERSION = 2
+# Bit i of value.nan_flags is that of the i-th.
+STATISTICS = ("norm", "mean", "max", "min", "zeros", "nans", "change")
+_OF_VERSION = {1: STATISTICS[:-1], SCHEMA_VERSION: STATISTICS}
 
 _MAKE = "Make it again with msprobe-build trend."
 
@@ -34,6 +36,12 @@ def current_layout() -> Layout:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(schema_text())
         return read_layout(connection)
+
+
+def statistics_of(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """The statistics that a file of ours has columns for, which are fewer in older ones."""
+    [[version]] = connection.execute("PRAGMA user_version")
+    return _OF_VERSION[version]
 
 
 @contextmanager
@@ -63,15 +71,16 @@ def prepare(connection: sqlite3.Connection, name: str) -> None:
             f"{name} is a SQLite database, but not one of msprobe-build trend.",
             "One of the reference tool is turned into ours with msprobe-build trend FILE -o out.",
         )
-    if version != SCHEMA_VERSION:
+    if version not in _OF_VERSION:
         raise FileError(
             "newer_schema",
-            f"{name} has schema version {version}, this program reads {SCHEMA_VERSION}.",
+            f"{name} has schema version {version}, this program reads 1 to {SCHEMA_VERSION}.",
             _MAKE,
         )
     # Virtual tables and views would run code of the file's choice: only plain tables are read.
     plain = read_layout(connection).columns
+    later = set(STATISTICS).difference(_OF_VERSION[version])
     for table, columns in current_layout().columns.items():
-        if plain.get(table) != columns:
+        if plain.get(table) != tuple(one for one in columns if one.name not in later):
             raise DamagedError(f"table {table} is missing or has other columns")
     connection.execute("PRAGMA query_only = ON")

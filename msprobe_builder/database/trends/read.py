@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import integer, optional_text, text
-from msprobe_builder.database.trends.open import STATISTICS
+from msprobe_builder.database.trends.open import STATISTICS, statistics_of
 
 MOST_CELLS = 4_000_000  # read for one window
 
@@ -27,6 +27,7 @@ class TrendAxes:
     names: tuple[str, ...]
     modules: tuple[str | None, ...]
     source: str  # monitor, dump or reference
+    statistics: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ def read_axes(connection: sqlite3.Connection) -> TrendAxes:
         tuple(names),
         tuple(modules),
         text(meta[0]) if meta else "",
+        statistics_of(connection),
     )
 
 
@@ -97,12 +99,13 @@ def read_window(
     """Values of shape (targets, ranks, steps), and where there are any; NaN is a value.
 
     Only what is asked for is read: the primary key is sought by target and rank, and by step
-    where there is one. DamagedError for a value that is no number.
+    where there is one. Of a statistic that the file is too old for there are none. DamagedError for
+    a value that is no number.
     """
     place = STATISTICS.index(statistic)
     shape = len(targets), len(ranks), len(steps)
     values, there = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
-    if not all(shape):
+    if not all(shape) or statistic not in statistics_of(connection):
         return values, there
     rows = connection.execute(
         f"SELECT target_id, rank, step, {STATISTICS[place]}, nan_flags >> {place} & 1 FROM value"

@@ -1,6 +1,6 @@
 -- A .trend.db: statistics of targets over ranks and steps. Explained in docs/trends.md.
 PRAGMA application_id = 0x4D535054; -- "MSPT"
-PRAGMA user_version = 1;
+PRAGMA user_version = 2; -- 1 has no change
 
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,
@@ -31,6 +31,7 @@ CREATE TABLE value (
     min       REAL,
     zeros     REAL,
     nans      REAL,
+    change    REAL, -- relative to the step before, told by sketches; infinite from zero
     nan_flags INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (target_id, rank, step)
 ) WITHOUT ROWID;
@@ -42,5 +43,6 @@ SELECT kind, name, rank, step,
        iif(nan_flags & 2, 'NaN', mean) AS mean,
        iif(nan_flags & 4, 'NaN', max)  AS max,
        iif(nan_flags & 8, 'NaN', min)  AS min,
-       zeros, nans
+       zeros, nans,
+       iif(nan_flags & 64, 'NaN', change) AS change
 FROM value JOIN target USING (target_id);

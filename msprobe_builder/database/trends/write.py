@@ -34,7 +34,7 @@ class TrendWriter:
         self.targets: dict[tuple[str, str], int] = {}
         self.steps: set[int] = set()
         self.ranks: set[int] = set()
-        self.rows = 0
+        self.rows = self.count = 0  # of values that were recorded
 
     def target(self, target: Target) -> int:
         """Its id; the first one of a kind and name counts."""
@@ -67,11 +67,12 @@ class TrendWriter:
             strict=True,
         )  # fmt: skip
         self._connection.executemany(
-            "INSERT OR REPLACE INTO value VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
+            "INSERT OR REPLACE INTO value VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
         )
         self.ranks.add(rank)
         self.steps.update(step.tolist())
         self.rows += len(step)
+        self.count += int((recorded | ~nan).sum())
 
     def finish(self, meta: Mapping[str, str]) -> None:
         """Write the axes and make it last."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.pipeline.compare import read_rank
+from msprobe_builder.trend.build import build_trend
 from tests.builder.small_dumps import forward, tensor, write_dump
 
 SCHEDULES = "/usr/lib/torch/distributed/pipelining/schedules.py"
@@ -64,6 +67,19 @@ def test_later_calls_keep_their_values_and_stacks(tmp_path: Path) -> None:
     stacks = side.dump.stacks
     frames = stacks.stacks[stacks.of_name["Module.layer.Linear.forward.0"]]
     assert [one.function for one in frames] == ["forward", "main"]
+
+
+def test_trends_show_the_values_of_later_calls(tmp_path: Path) -> None:
+    write(tmp_path / "dumps" / "step0" / "rank0", SCHEDULES, "_initialize_stage")
+    report = build_trend(tmp_path / "dumps", tmp_path, "run")
+    with closing(sqlite3.connect(report.path)) as connection:
+        rows = connection.execute("SELECT kind, name, norm FROM trend_view").fetchall()
+    assert {(kind, name.partition(":")[0], norm) for kind, name, norm in rows} == {
+        ("forward", "Module.layer.Linear.0", 3.0),
+        ("forward", "Functional.linear.0", 3.0),
+        ("backward", "Module.layer.Linear.0", 5.0),
+        ("parameters_grad", "Module.layer.Linear.parameters_grad.0", 9.0),
+    }
 
 
 @pytest.mark.parametrize(

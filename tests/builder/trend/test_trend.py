@@ -129,14 +129,14 @@ def test_only_a_file_of_ours_is_opened(tmp_path: Path, demo_database: Path) -> N
     ):
         pass
     with raw(report.path) as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
     with (
-        pytest.raises(BuildError, match="has schema version 2, this program reads 1"),
+        pytest.raises(BuildError, match="has schema version 3, this program reads 1 to 2"),
         opened_trend(report.path),
     ):
         pass
     with raw(report.path) as connection:
-        connection.execute("PRAGMA user_version = 1")
+        connection.execute("PRAGMA user_version = 2")
         connection.executescript("DROP TABLE step; CREATE VIEW step AS SELECT 1 AS step;")
     # Nobody makes matches by hand in it.
     again = r"damaged: .*\. Build it again with msprobe-build\.\Z"

@@ -30,6 +30,7 @@ export const trendZh: Texts['trend'] = {
     norm: '范数',
     nans: 'NaN',
     zeros: '零',
+    change: '相对上一步的变化',
   },
   filter: '名称包含',
   order: '排序',
