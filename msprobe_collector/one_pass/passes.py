@@ -57,7 +57,8 @@ def pass_over(plain: torch.Tensor, sketches: bool) -> Passed | None:
     place = _place_of(plain)
     if place is None:
         return None
-    return loaded.compiled.measure(*place, plan_of(plain.shape) if sketches else None)
+    # A class may say otherwise of its ``shape``.
+    return loaded.compiled.measure(*place, plan_of(plain.size()) if sketches else None)
 
 
 def fingerprint_of(plain: torch.Tensor) -> int | None:
@@ -76,7 +77,7 @@ def _place_of(plain: torch.Tensor) -> tuple[Any, ...] | None:
         return None
     if plain.is_contiguous():
         return plain.data_ptr(), code, count, None, None
-    return plain.data_ptr(), code, count, plain.shape, plain.stride()
+    return plain.data_ptr(), code, count, plain.size(), plain.stride()
 
 
 @lru_cache(maxsize=_KEPT_SHAPES)
