@@ -35,6 +35,9 @@ _SEVERAL, _MOST_STEP = 16, 0.5  # elements, and the share of them that steps as 
 _AT_ONCE = 1 << 12  # rows, whose numbers are objects meanwhile
 _PARTLY_KNOWN = 0.4  # of a score, where not all that went in is known
 
+# Rows that vary least are off most when all are brought to one length; numbers of all show it not.
+_OF_ROWS = 2.0
+
 
 def of_outputs(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]:
     """Outputs that are further off than what goes in, and rounding, explain; without ``spare``."""
@@ -48,8 +51,10 @@ def of_outputs(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]
         & ~evidence.passed_over[table.node]
     )
     told = expected.told[rows] * spread_of(runs, seen, evidence.does, expected)[rows]
-    score = surprise(seen, rows, told, _carried(runs, seen)[table.node[rows]])
     node = table.node[rows]
+    uneven = evidence.does.normalises[node] & ~runs.backward[node] & ~np.isnan(seen.exact[rows])
+    told[uneven] *= _OF_ROWS
+    score = surprise(seen, rows, told, _carried(runs, seen)[node])
     rotated = evidence.does.turns[node]
     score[rotated] = _of_norms(seen, rows[rotated], told[rotated])
     is_known = expected.is_whole[rows] & ~evidence.does.received[node]

@@ -108,7 +108,7 @@ class PlainClues:
         first = self.node[chosen[0]] if chosen else len(self.runs.npu.tree)
         for row, together in zip(judged, scores, strict=True):
             node, score = self.node[row], together
-            expected = self.told[row] * self.spread(row)
+            expected = self.usual(row)
             if self._is_given_unknown(node):
                 score = min(score, 25.0)
             if self.runs.discrete[row]:
@@ -144,8 +144,13 @@ class PlainClues:
     def _is_known(self, row: int) -> bool:
         return bool(self.ev.expected.is_whole[row]) and not self.does.received[self.node[row]]
 
-    def _score(self, row: int) -> float:
+    def usual(self, row: int) -> float:
         node, told = self.node[row], self.told[row] * self.spread(row)
+        is_uneven = self.does.normalises[node] and not self.runs.backward[node]
+        return 2 * told if is_uneven and not math.isnan(self.seen.exact[row]) else told
+
+    def _score(self, row: int) -> float:
+        node, told = self.node[row], self.usual(row)
         if self.does.turns[node]:
             moved = float(np.nan_to_num(self.seen.moved[3, row]))
             score = moved / (min(told, 1e-3) + self.seen.resolution[row])
