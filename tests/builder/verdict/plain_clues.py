@@ -147,7 +147,8 @@ class PlainClues:
     def usual(self, row: int) -> float:
         node, told = self.node[row], self.told[row] * self.spread(row)
         is_uneven = self.does.normalises[node] and not self.runs.backward[node]
-        return 2 * told if is_uneven and not math.isnan(self.seen.exact[row]) else told
+        is_measured = not math.isnan(self.seen.exact[row])
+        return float(2 * told if is_uneven and is_measured else told)
 
     def _score(self, row: int) -> float:
         node, told = self.node[row], self.usual(row)
