@@ -53,14 +53,19 @@ static int read_place(PyObject *tensor, Lying &lying) {
         return 0;
     }
     lying.key.at = PyObject_GetAttr(lying.storage.at, words.cdata);
-    PyObject *parts[] = {
-        call(tensor, words.storage_offset),
-        PyObject_GetAttr(tensor, words.shape),
-        call(tensor, words.stride),
-        PyObject_GetAttr(tensor, words.itemsize),
-    };
+    if (!lying.key) return -1;
+    PyObject *parts[4] = {call(tensor, words.storage_offset)};
+    if (parts[0]) parts[1] = PyObject_GetAttr(tensor, words.shape);
+    if (parts[1]) parts[2] = call(tensor, words.stride);
+    if (parts[2]) parts[3] = PyObject_GetAttr(tensor, words.itemsize);
+    if (!parts[3]) {  // of a lazy module, or of rows that differ in length: it has no shape
+        for (PyObject *part : parts) Py_XDECREF(part);
+        if (!PyErr_ExceptionMatches(PyExc_RuntimeError)) return -1;
+        PyErr_Clear();
+        return 0;
+    }
     lying.layout.at = made(&PyTuple_Type, parts);
-    return lying.key && lying.layout ? 1 : -1;
+    return lying.layout ? 1 : -1;
 }
 
 PyDoc_STRVAR(look_all_doc,
