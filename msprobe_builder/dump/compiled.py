@@ -1,22 +1,9 @@
-"""The compiled module of reading where there is one, which is optional: all works without it.
-
-With MSPROBE_COMPILED=0 in the environment nothing of it is used.
-"""
+"""The compiled module of reading, None where there is none."""
 
 from __future__ import annotations
 
-import os
-from importlib import import_module
 from typing import Any
 
+from msprobe_builder.base.compiled import compiled_module
 
-def _load() -> Any:
-    if os.environ.get("MSPROBE_COMPILED") == "0":
-        return None
-    try:
-        return import_module("msprobe_builder.dump._compiled")
-    except ImportError:
-        return None
-
-
-compiled: Any = _load()
+compiled: Any = compiled_module("msprobe_builder.dump._compiled")

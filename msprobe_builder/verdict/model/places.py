@@ -58,17 +58,22 @@ class Spare:
 
 def _foremost(runs: Runs, found: Columns) -> Bool:
     """Of clues that show where they stand, those that are the first above a threshold."""
-    node, ends = found.node, runs.npu.tree.subtree_end
+    node = found.node
     is_behind = runs.npu.calls.direction[node] == Direction.NONE  # as may stand anywhere
-    at = node.astype(np.float64)
-    if found.cause is Cause.OUTPUT:
-        at = np.where(ends[node] > node, ends[node] + 0.25 * (1 - node / len(ends)), at)
+    at = _put_out_at(runs)[node] if found.cause is Cause.OUTPUT else node.astype(np.float64)
     order = np.lexsort((-found.score, at))
     order = order[~is_behind[order]]
     result = np.array(is_behind)
     for least in (THRESHOLD, LEAST):
         result[order[found.score[order] > least][:LOOKED_AT]] = True
     return result
+
+
+def _put_out_at(runs: Runs) -> Float:
+    """By node where what it puts out stands: of a module behind all in it, inner ones first."""
+    ends = runs.npu.tree.subtree_end
+    node = np.arange(len(ends))
+    return np.where(ends > node, ends + 0.25 * (1 - node / len(ends)), node)
 
 
 def placed(runs: Runs) -> Callable[[Clue], tuple[float, bool, float]]:
@@ -79,16 +84,15 @@ def placed(runs: Runs) -> Callable[[Clue], tuple[float, bool, float]]:
     before = np.maximum.accumulate(np.where(runs.bench_partner >= 0, runs.bench_partner, 0))
     last = float(runs.npu.calls.last_pass)
     parameters = runs.npu.calls.direction == Direction.NONE
-    # What a module puts out comes of all that stands in it.
-    ends = runs.npu.tree.subtree_end
+    put_out = _put_out_at(runs)
     sees_all = bool(runs.npu.calls.is_api.any())  # not modules alone, behind which calls are open
 
     def place(one: Clue) -> tuple[float, bool, float]:
         if one.side == 0 and parameters[one.node] and one.node < last:
             return last + 0.25, False, float(one.node)
         at = float(one.node) if one.side == 0 else float(before[one.node]) + 0.5
-        if one.side == 0 and one.cause is Cause.OUTPUT and ends[one.node] > one.node:
-            at = float(ends[one.node]) + 0.25 * (1 - one.node / len(ends))  # inner ones first
+        if one.side == 0 and one.cause is Cause.OUTPUT:
+            at = float(put_out[one.node])
         shows = int(runs.npu.table.node[one.row]) if one.row >= 0 else -1
         if one.side == 0 and one.cause is Cause.BETWEEN and shows >= 0:
             at = float(shows)
