@@ -109,8 +109,7 @@ def differing_arguments(
             shapes = _shape(table, node, texts), _shape(bench, partners, texts)
             if _is_counted_from_the_end(operator, name, (int(left), int(right)), shapes):
                 continue
-        # A base, as of rotary positions, and an exponent stand for themselves.
-        hides = "pow" not in (operator.name, *operator.parts)
+        hides = "takes_infinity" in operator.traits
         if _equal(left, right, hides=hides) or (other_types and "torch.dtype" in kinds_here):
             continue
         if _is_idle(operator, name):
@@ -337,7 +336,11 @@ def _same_slice(left: str, right: str) -> bool:
     return stop is None or other_stop is None or stop == other_stop
 
 
-def _equal(left: str, right: str, same: float = _SAME, *, hides: bool = True) -> bool:
+def _equal(left: str, right: str, same: float = _SAME, *, hides: bool = False) -> bool:
+    """Whether two values are one; ``hides`` where a large one may stand for infinity.
+
+    What is far below zero may anywhere, as it is added to what a mask hides.
+    """
     if left == right or "0x" in left or "0x" in right:
         return True
     if {left.partition(":")[0], right.partition(":")[0]} <= {"cpu", "cuda", "npu"}:
@@ -346,6 +349,6 @@ def _equal(left: str, right: str, same: float = _SAME, *, hides: bool = True) ->
         n, b = float(left), float(right)
     except ValueError:
         return False
-    if hides and min(abs(n), abs(b)) >= _LEAST_MASK and (n > 0) == (b > 0):
-        return True  # the lowest number of each side's type, to hide what it stands for
+    if max(n, b) <= -_LEAST_MASK or (hides and min(n, b) >= _LEAST_MASK):
+        return True  # such as the lowest number of each side's type
     return n == b or abs(n - b) <= same * max(abs(n), abs(b))

@@ -65,6 +65,9 @@ SAME = [
     ("Tensor.masked_fill", given(X, Y, -1e9), given(X, Y, -65504.0)),
     ("Tensor.masked_fill", given(X, Y, -1e4), given(X, Y, -2e4)),
     ("Tensor.masked_fill", given(X, Y, 1e4), given(X, Y, 1e9)),
+    ("Torch.clamp", given(X, None, 1e5), given(X, None, 1e9)),
+    ("Tensor.__add__", given(X, -1e4), given(X, -1e9)),
+    ("Tensor.__mul__", given(X, -1e4), given(X, -65504.0)),
     ("Functional.softmax", given(X, -1), given(X, 2)),
     ("Functional.softmax", given(X, 0), given(X, -3)),
     ("Torch.sum", given(X, -2), given(X, 1)),
@@ -120,7 +123,10 @@ OTHER = [
         *("Tensor.masked_fill", given(X, Y, -1e9), given(X, Y, -9e3)),
         Argument("2", "-1000000000.0", "-9000.0"),
     ),
-    # Bases of rotary positions, which hide nothing.
+    # Bases of rotary positions, factors and ends, which stand for themselves.
+    ("Tensor.__mul__", given(X, 5e4), given(X, 1e4), Argument("1", "50000.0", "10000.0")),
+    ("Tensor.__truediv__", given(X, 2e4), given(X, 1e4), Argument("1", "20000.0", "10000.0")),
+    ("Tensor.remainder", given(X, 65536.0), given(X, 3e4), Argument("1", "65536.0", "30000.0")),
     ("Tensor.__rpow__", given(X, 5e5), given(X, 1e4), Argument("1", "500000.0", "10000.0")),
     ("Torch.pow", given(1e6, X), given(5e5, X), Argument("0", "1000000.0", "500000.0")),
     ("Functional.softmax", given(X, -1), given(X, 1), Argument("1", "-1", "1", is_count=True)),
