@@ -13,6 +13,7 @@ from msprobe_builder.verdict.model.clue import THRESHOLD, Evidence
 from msprobe_builder.verdict.model.noise import QUIET, spread_of
 from msprobe_builder.verdict.model.observations import (
     COMMON,
+    EXACT_OF_FEW,
     EXACT_OF_MANY,
     SEVERAL,
     SHARPER,
@@ -26,10 +27,8 @@ _SHARES, _TOO_WIDE = (0.95, 0.9, 0.75, 0.5), 1.0
 # Where types differ as a habit, or most calls differ in half precision, and a third of the calls
 # hides more than this, one of seven planted faults was called clean; else one of a hundred was.
 _FORWARD, _BACKWARD, _MANY_CALLS, _FEW = 0.02, 0.2, 1 / 3, 30
-
-
-# Times what is expected, from which on what was measured of many elements is a clue.
-_SEEN_OF_MANY = EXACT_OF_MANY * THRESHOLD ** (1 / SHARPER)
+# Times what is expected, from which on what was measured of many and of few elements is a clue.
+_SEEN_OF_MANY, _SEEN_OF_FEW = EXACT_OF_MANY * THRESHOLD ** (1 / SHARPER), EXACT_OF_FEW * THRESHOLD
 
 
 @dataclass(frozen=True)
@@ -79,10 +78,9 @@ def limits_of(evidence: Evidence) -> Limits:
     # The norm tells a factor best: it moves by as much, and by little of what rounding does.
     common = COMMON + 1 / np.sqrt(seen.elements[rows])
     norm = told * common + seen.resolution[rows] + np.minimum(1.0, told * told) / 2
-    # Where it was measured, less is seen.
-    measured = ~np.isnan(seen.exact[rows]) & (seen.elements[rows] >= SEVERAL)
-    times = np.where(measured, _SEEN_OF_MANY, THRESHOLD)
-    limit = times * (told + SUMMED)
+    measured = ~np.isnan(seen.exact[rows])
+    seen_from = np.where(seen.elements[rows] >= SEVERAL, _SEEN_OF_MANY, _SEEN_OF_FEW)
+    limit = np.where(measured, seen_from, THRESHOLD) * (told + SUMMED)
     norm *= THRESHOLD
     norm = np.where(measured, np.minimum(norm, limit), norm)
     ways = limit[back], limit[~back]

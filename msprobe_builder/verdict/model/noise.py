@@ -23,6 +23,7 @@ QUIET = 0.5  # share of calls that differ, below which a run has no noise: these
 _QUIETEST = 0.2  # share of calls that differ least: faults are not among them
 _MOST = 20 * SINGLE
 _LEVELS = 5
+_OF_ROWS = 2.0  # what was measured of them, beside what numbers of the whole lead to expect
 _ALIKE = 32 * SINGLE
 
 
@@ -95,7 +96,10 @@ def spread_of(runs: Runs, seen: Observations, does: Conduct, expected: Expected)
             result[one] = np.exp(np.clip(np.median(found), np.log(0.5), most))
     # Of the steep most are off by less than expected, and few by all of it.
     is_steep = does.steep[table.node] > 1
-    return np.where(is_steep, np.fmax(result[group], 1.0), result[group])
+    spread = np.where(is_steep, np.fmax(result[group], 1.0), result[group])
+    # So it is of rows that are brought to one length, of which those that vary least are off most.
+    by_rows = (does.normalises & ~runs.backward)[table.node] & ~np.isnan(seen.exact)
+    return np.where(by_rows, _OF_ROWS * spread, spread)
 
 
 def spread_of_edges(runs: Runs, seen: Observations, expected: Expected) -> Float:

@@ -51,7 +51,7 @@ _HALF = 0.5  # of one
 _REMAINS, _REMAINING_UNITS = 1e-3, 8.0
 _MOST_READ, _MOST_OF_READ = 20 * SINGLE, 0.9  # what sums of any order may differ by
 _AT_ONCE = 1 << 16  # rows, as each takes half a kilobyte meanwhile
-_EXACT_SPREAD = 1.5  # e that was measured, in units of e that was expected
+EXACT_OF_FEW = 1.5  # e that was measured, in units of e that was expected
 # The same of many elements, of which rounding leaves one in a thousand off by 2.4 units.
 EXACT_OF_MANY, SHARPER = 2.0, 3.0
 
@@ -384,7 +384,7 @@ def surprise(seen: Observations, rows: Int, expected: Float, carried: Float | fl
     bars = np.stack([e + SUMMED, e + SUMMED, spread, spread + np.minimum(1.0, e * e) / 2])
     with np.errstate(invalid="ignore"):
         times = np.sort(np.nan_to_num(seen.moved[:, rows] / bars, nan=0.0), axis=0)
-        exact = seen.exact[rows] / (_EXACT_SPREAD * e + SUMMED)
+        exact = seen.exact[rows] / (EXACT_OF_FEW * e + SUMMED)
         many = seen.elements[rows] >= SEVERAL
         sharp = (seen.exact[rows] / (EXACT_OF_MANY * e + SUMMED)) ** SHARPER
         exact = np.where(many & (exact > 1), sharp, exact)

@@ -34,8 +34,6 @@ _ALIKE = 1e-5  # of their size, what elements differ by that are one number
 _SEVERAL, _MOST_STEP = 16, 0.5  # elements, and the share of them that steps as far as the worst
 _AT_ONCE = 1 << 12  # rows, whose numbers are objects meanwhile
 _PARTLY_KNOWN = 0.4  # of a score, where not all that went in is known
-# Rows that vary least are off most when all are brought to one length; numbers of all show it not.
-_OF_ROWS = 2.0
 
 
 def of_outputs(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]:
@@ -51,8 +49,6 @@ def of_outputs(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]
     )
     told = expected.told[rows] * spread_of(runs, seen, evidence.does, expected)[rows]
     node = table.node[rows]
-    uneven = evidence.does.normalises[node] & ~runs.backward[node] & ~np.isnan(seen.exact[rows])
-    told[uneven] *= _OF_ROWS
     score = surprise(seen, rows, told, _carried(runs, seen)[node])
     rotated = evidence.does.turns[node]
     score[rotated] = _of_norms(seen, rows[rotated], told[rotated])

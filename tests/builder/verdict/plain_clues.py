@@ -54,8 +54,11 @@ class PlainClues:
         own = self._group(row)
         if own not in self._spreads:
             self._spreads[own] = self._spread_of(own)
-        steep = int(self.does.steep[self.node[row]]) > 1
-        return max(1.0, self._spreads[own]) if steep else self._spreads[own]
+        node = self.node[row]
+        steep = int(self.does.steep[node]) > 1
+        spread = max(1.0, self._spreads[own]) if steep else self._spreads[own]
+        is_by_rows = self.does.normalises[node] and not self.runs.backward[node]
+        return 2 * spread if is_by_rows and not math.isnan(self.seen.exact[row]) else spread
 
     def _spread_of(self, own: tuple[int, bool]) -> float:
         found = [
@@ -108,7 +111,7 @@ class PlainClues:
         first = self.node[chosen[0]] if chosen else len(self.runs.npu.tree)
         for row, together in zip(judged, scores, strict=True):
             node, score = self.node[row], together
-            expected = self.usual(row)
+            expected = self.told[row] * self.spread(row)
             if self._is_given_unknown(node):
                 score = min(score, 25.0)
             if self.runs.discrete[row]:
@@ -144,14 +147,8 @@ class PlainClues:
     def _is_known(self, row: int) -> bool:
         return bool(self.ev.expected.is_whole[row]) and not self.does.received[self.node[row]]
 
-    def usual(self, row: int) -> float:
-        node, told = self.node[row], self.told[row] * self.spread(row)
-        is_uneven = self.does.normalises[node] and not self.runs.backward[node]
-        is_measured = not math.isnan(self.seen.exact[row])
-        return float(2 * told if is_uneven and is_measured else told)
-
     def _score(self, row: int) -> float:
-        node, told = self.node[row], self.usual(row)
+        node, told = self.node[row], self.told[row] * self.spread(row)
         if self.does.turns[node]:
             moved = float(np.nan_to_num(self.seen.moved[3, row]))
             score = moved / (min(told, 1e-3) + self.seen.resolution[row])

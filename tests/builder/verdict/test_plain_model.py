@@ -6,6 +6,7 @@ The rules are those of docs/design/verdict.md, read one tensor at a time.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -59,6 +60,10 @@ def test_noise_is_what_four_in_five_of_what_differs_exceed(evidence: Evidence) -
 
 
 def test_limits_are_what_hardly_any_call_would_have_hidden(evidence: Evidence) -> None:
+    # Some were measured, of many elements and of few.
+    rng = np.random.default_rng(len(evidence.seen.size))
+    exact = np.where(rng.random(len(evidence.seen.size)) < 0.4, evidence.seen.size, np.nan)
+    evidence = replace(evidence, seen=replace(evidence.seen, exact=exact))
     runs, plain = evidence.runs, PlainClues(evidence)
     told: dict[bool, list[float]] = {False: [], True: []}
     hidden: dict[bool, list[float]] = {False: [], True: []}
@@ -70,8 +75,9 @@ def test_limits_are_what_hardly_any_call_would_have_hidden(evidence: Evidence) -
         error = expected * plain.spread(row)
         differ.append(bool(evidence.seen.differs[row]))
         told[plain.is_back(row)].append(error)
-        is_measured = not math.isnan(evidence.seen.exact[row]) and evidence.seen.elements[row] >= 16
-        seen = (2 * 7 ** (1 / 3) if is_measured else 7) * (error + 2e-7)
+        is_measured = not math.isnan(evidence.seen.exact[row])
+        of_measured = 2 * 7 ** (1 / 3) if evidence.seen.elements[row] >= 16 else 1.5 * 7
+        seen = (of_measured if is_measured else 7) * (error + 2e-7)
         hidden[plain.is_back(row)].append(seen)
         if not plain.is_back(row):
             shared = 0.12 + 1 / math.sqrt(float(evidence.seen.elements[row]))
