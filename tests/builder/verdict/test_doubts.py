@@ -23,6 +23,9 @@ Array = NDArray[Any]
 SHAPE = (12, 10)
 
 
+CALLED = ("Torch.sinh", "Torch.gather", "Torch.tanh", "Tensor.__getitem__")
+
+
 class Chain:
     """Calls behind one another, of which one is wrong in this run, and all that follow carry."""
 
@@ -47,7 +50,7 @@ class Chain:
         *,
         share: float = 0.1,
         given: list[Record] | None = None,
-        beside: list[Record] | None = None,
+        beside: list[Any] | None = None,
     ) -> None:
         """A call that puts out something else in this run, off by a share of its size."""
         before = [measured(self.x)] if given is None else given
@@ -62,7 +65,7 @@ def first(make: Callable[[bool], Run]) -> Suspect:
     found = judge_pair(result)
     assert found is not None
     one = found.suspects[0]
-    assert result.npu.tree.names[one.node].startswith(("Torch.sinh", "Torch.gather", "Torch.tanh"))
+    assert result.npu.tree.names[one.node].startswith(CALLED)
     return one
 
 
@@ -114,6 +117,28 @@ def test_what_was_chosen_may_stand_at_other_places(
     if name != "Torch.gather":
         sure = first(lambda debug: by_places(debug, has_places=False, share=share, name=name))
         assert sure.strength is Strength.STRONG
+
+
+def listed(is_debug: bool, *, moves: bool) -> Run:
+    """Elements are taken by a list that differs; ``moves`` says whether anything before does."""
+    chain = Chain(is_debug)
+    chain.calm(3)
+    if moves and is_debug:
+        chain.x = chain.x * (1 + 1e-6 * chain.noise.normal(size=SHAPE))
+    chain.calm(3)
+    places = [{"type": "int", "value": one} for one in ((1, 0) if is_debug else (0, 1))]
+    chain.wrong("Tensor.__getitem__.0.forward", share=0.5, beside=[[places]])
+    chain.calm(20)
+    return chain.run
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_list_may_be_chosen_by_what_noise_has_moved(moves: bool) -> None:
+    """What differs behind it looks like noise of the whole run, and has chosen nothing."""
+    found = first(lambda debug: listed(debug, moves=moves))
+    assert found.cause is Cause.ARGUMENT
+    assert ("rival.chosen" in codes(found)) is moves
+    assert (found.strength is Strength.WEAK) is moves
 
 
 def reordered(is_debug: bool, *, differ: int, is_weight: bool = False) -> Run:

@@ -165,10 +165,17 @@ class Plain:
         given = self.ev.arguments.get(clue.node, [])
         listed = [one.is_count and len(one.name.split(".")) >= 3 for one in given]
         is_noisy = self.ev.runs.is_mixed or max(self.ev.noise.tolist(), default=0.0) > 0
+        sizes = zip(self.ev.runs.npu.table.node.tolist(), self.ev.seen.size.tolist(), strict=True)
+        tree = self.ev.runs.npu.tree
+        has_moved = any(
+            size > 0 and tree.subtree_end[node] < clue.node and ".forward" in tree.names[node]
+            for node, size in sizes
+        )
         return (
             clue.cause is Cause.ARGUMENT
             and clue.side == 0
             and is_noisy
+            and has_moved
             and listed[:1] == [True]
             and all(listed)
         )
