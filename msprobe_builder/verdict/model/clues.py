@@ -76,18 +76,28 @@ def clues(evidence: Evidence, weighing: Weighing, spare: Spare | None = None) ->
 
 
 def _weights_once(runs: Runs, found: list[Clue]) -> list[Clue]:
-    """The same, of weights those of a module's first call: they are what the others are given."""
-    stem, node = runs.npu.calls.stem, runs.npu.table.node
-    first: dict[int, int] = {}
+    """The same, of weights those of a module's first call: they are what the others are given.
+
+    Of a weight that calls are given themselves, the first call.
+    """
+    first: dict[tuple[int, int], int] = {}
     for one in found:
         if one.cause is Cause.WEIGHT:
-            module = int(stem[node[one.row]])
-            first[module] = min(first.get(module, one.node), one.node)
+            held = _holder(runs, one.row)
+            first[held] = min(first.get(held, one.node), one.node)
     return [
         one
         for one in found
-        if one.cause is not Cause.WEIGHT or first[int(stem[node[one.row]])] == one.node
+        if one.cause is not Cause.WEIGHT or first[_holder(runs, one.row)] == one.node
     ]
+
+
+def _holder(runs: Runs, row: int) -> tuple[int, int]:
+    """The module that a weight stands at, by its stem; else the weight itself, by its name."""
+    table = runs.npu.table
+    if table.section[row] == Section.PARAMETERS or table.origins is None:
+        return int(runs.npu.calls.stem[table.node[row]]), -1
+    return -1, int(table.origins.name[row])
 
 
 def felt(

@@ -19,7 +19,7 @@ from msprobe_builder.verdict.model.amounts import A_FLIP
 from msprobe_builder.verdict.model.clue import CHOSE, MANY, Clue, Evidence, idle_calls
 from msprobe_builder.verdict.model.noise import spread_of_edges
 from msprobe_builder.verdict.model.observations import WORST, Observations, surprise
-from msprobe_builder.verdict.model.outside import BEFORE, are_held, take_no_part
+from msprobe_builder.verdict.model.outside import BEFORE, are_held, are_weights, take_no_part
 from msprobe_builder.verdict.model.places import Columns, Spare
 from msprobe_builder.verdict.model.runs import Runs
 
@@ -58,6 +58,7 @@ def of_edges(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]:
     # A call that puts parameters of ranks together takes a rank's parts of them from outside.
     gathers = runs.npu.calls.of_stems(lambda one: one.startswith(GATHERING)) == 1
     weight = (table.section[rows] == Section.PARAMETERS) | (gathers[node] & (made < 0))
+    weight |= are_weights(runs)[rows] & (made < 0)
     base[(weight | are_held(runs)[rows]) & (made < 0)] = 0.0
     unmatched = _unmatched(runs.bench, runs.bench_partner)
     missing = (bench_made >= 0) & unmatched[runs.bench.table.node[bench_made]]
@@ -116,7 +117,8 @@ def of_edges(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]:
 
 def _weights_compared(runs: Runs, seen: Observations) -> int:
     """How many weights are given to calls that nobody has made, whether or not they differ."""
-    rows = runs.rows(Section.PARAMETERS) & (runs.maker < 0) & (seen.size >= 0) & ~runs.discrete
+    rows = runs.rows(Section.PARAMETERS) | are_weights(runs)
+    rows &= (runs.maker < 0) & (seen.size >= 0) & ~runs.discrete
     return int(np.count_nonzero(rows))
 
 

@@ -13,6 +13,7 @@ from msprobe_builder.verdict.model.runs import Runs
 Bool = NDArray[np.bool_]
 
 _HELD = (Maker.PARAMETER, Maker.BUFFER)
+_WEIGHT = (Maker.PARAMETER,)
 BEFORE = 40  # outputs that tell of what stands behind them
 
 
@@ -21,11 +22,20 @@ def are_held(runs: Runs) -> Bool:
 
     What else no call has made may be a gradient that was added up, and is off by what those are.
     """
+    return _are_kept_as(runs, _HELD)
+
+
+def are_weights(runs: Runs) -> Bool:
+    """The same of weights alone, which calls are given themselves where no module holds them."""
+    return _are_kept_as(runs, _WEIGHT)
+
+
+def _are_kept_as(runs: Runs, kinds: tuple[Maker, ...]) -> Bool:
     both = np.ones(len(runs.npu.table), dtype=bool)
     for table, row in ((runs.npu.table, np.arange(len(both))), (runs.bench.table, runs.other)):
         if table.origins is None:
             return np.zeros(len(both), dtype=bool)
-        both &= (row >= 0) & np.isin(table.origins.kind[row], _HELD)
+        both &= (row >= 0) & np.isin(table.origins.kind[row], kinds)
     return both & ~runs.backward[runs.npu.table.node]
 
 

@@ -92,8 +92,8 @@ def _story(evidence: Evidence, clue: Clue) -> list[Fact]:
         Cause.RANK: fact("ranks_unlike"),
         Cause.RANDOM: fact("drawn_otherwise", name=name),
         Cause.WIRING: fact("wiring", name=name, how=how),
-        Cause.WEIGHT: fact("weight", name=name, how=how),
-        Cause.WEIGHTS: fact("weights", name=name, how=how),
+        Cause.WEIGHT: fact("weight", name=_weight(evidence, row, name), how=how),
+        Cause.WEIGHTS: fact("weights", name=_weight(evidence, row, name), how=how),
         Cause.BETWEEN: fact("between", name=name, node=node, how=how),
     }
     if cause in simple:
@@ -103,6 +103,13 @@ def _story(evidence: Evidence, clue: Clue) -> list[Fact]:
     if cause is Cause.EXTERNAL:
         return [_told_of_external(evidence, clue, name, how)]
     return [_told_of_output(evidence, clue, name, how)]
+
+
+def _weight(evidence: Evidence, row: int, name: str) -> str:
+    """A weight that a call is given itself, with the name that the recorder knew it by."""
+    origins = evidence.runs.npu.table.origins
+    known = int(origins.name[row]) if origins is not None and row >= 0 else -1
+    return name if origins is None or known < 0 else f"{name} ({origins.names[known]})"
 
 
 def _told_of_number(evidence: Evidence, clue: Clue, name: str) -> Fact:
