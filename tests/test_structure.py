@@ -46,7 +46,7 @@ PARTS_MAY_IMPORT = {
         "link": "facts base operators",
         "metrics": "facts base dump files graph link match operators sketch",
         "overflow": "facts base dump graph metrics operators",
-        "verdict": "facts base dump graph match merge metrics operators",
+        "verdict": "facts base dump graph match merge metrics operators sketch",
         "invariants": "facts base dump graph link operators sketch verdict",
         "database": "facts base dump files graph invariants link match metrics operators sketch"
         " verdict",

@@ -5,7 +5,7 @@ from __future__ import annotations
 # Of clues: the members of Cause, see verdict/findings.py.
 CLUES = (
     *("output", "missing", "extra", "wiring", "between", "external", "argument", "gradient"),
-    *("random", "rank", "weight", "weights", "number", "order", "unrecorded", "part"),
+    *("random", "rank", "weight", "weights", "number", "order", "unrecorded", "part", "update"),
 )
 # What explains a clue as no fault, and takes it away or makes it a doubt.
 EXPLANATIONS = (

@@ -222,7 +222,8 @@ CREATE TABLE communication (
     PRIMARY KEY (node_id, partner_id, role)
 ) WITHOUT ROWID;
 
--- Of a run without a reference: the tensors by which its ranks are checked, and who made them.
+-- Of a run without a reference: the tensors by which its ranks are checked, and who made them. Of a
+-- comparison: the weights of both sides, by which the updates between steps are compared.
 CREATE TABLE evidence (
     node_id       INTEGER NOT NULL REFERENCES node,
     ordinal       INTEGER NOT NULL,

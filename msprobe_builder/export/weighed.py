@@ -28,6 +28,7 @@ MEANINGS = {
     "order": fact("kind.order"),
     "unrecorded": fact("kind.unrecorded"),
     "part": fact("kind.part"),
+    "update": fact("kind.update"),
     "unkept": fact("kind.unkept"),
     "habit": fact("kind.habit"),
     "mispaired": fact("kind.mispaired"),

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import Direction, Section
 from msprobe_builder.graph.calls import communicates
 from msprobe_builder.graph.part import Part
-from msprobe_builder.sketch.definition import NUMBERS
+from msprobe_builder.graph.sketch_rows import SketchedRows, sketched_rows
 
 Int = NDArray[np.int64]
 
@@ -50,26 +48,6 @@ def _beside(talks: NDArray[np.bool_], node: Int, maker: Int) -> NDArray[np.bool_
     return near | after
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """Rows of a table as the database keeps them; one element per row.
-
-    ``numbers`` has shape (n, NUMBERS); ``left_out`` is -1 without a sketch.
-    """
-
-    row: Int
-    numbers: NDArray[np.float32]
-    left_out: Int
-
-
-def evidence_of(part: Part) -> Evidence:
+def evidence_of(part: Part) -> SketchedRows:
     """What the database keeps of a rank."""
-    rows, sketched = rows_that_tell(part), part.table.sketched
-    numbers = np.zeros((len(rows), NUMBERS), dtype=np.float32)
-    left_out = np.full(len(rows), -1, dtype=np.int64)
-    if sketched is not None:
-        known = np.flatnonzero(sketched.row[rows] >= 0)
-        found = sketched.sketches.rows(sketched.row[rows[known]])
-        numbers[known] = found["numbers"]
-        left_out[known] = found["nans"].astype(np.int64) + found["infinities"]
-    return Evidence(rows, numbers, left_out)
+    return sketched_rows(part.table, rows_that_tell(part))

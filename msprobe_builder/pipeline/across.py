@@ -17,6 +17,7 @@ from msprobe_builder.database.write.verdict import write_ruling
 from msprobe_builder.dump.task import Task
 from msprobe_builder.facts.fact import has_code
 from msprobe_builder.facts.words import HIDDEN
+from msprobe_builder.pipeline.updates import find_updates
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.ruling.across import Ruling, apart, judge_across
 from msprobe_builder.verdict.ruling.all_ranks import AllRanks
@@ -31,6 +32,7 @@ from msprobe_builder.verdict.ruling.next_dump import (
 from msprobe_builder.verdict.ruling.unusual import is_unusual
 
 _WEIGHTS = Cause.WEIGHTS.name.lower()  # most differ: the fault lies before the step
+_UPDATE = Cause.UPDATE.name.lower()  # no call that could be recorded more closely
 _OUTSIDE = Cause.UNRECORDED.name.lower()  # what is wrong is not in the module that shows it
 
 
@@ -71,7 +73,8 @@ def settle_verdict(connection: sqlite3.Connection, origins: Sequence[StoredBegin
 
         settle_run(connection, origins)
         return
-    all_ranks = read_all_ranks(connection)
+    agreeing = find_updates(connection)
+    all_ranks = replace(read_all_ranks(connection), agreeing=agreeing)
     if not all_ranks.places:
         return
     ruling = judge_across(all_ranks)
@@ -93,6 +96,8 @@ def _proposal(connection: sqlite3.Connection, all_ranks: AllRanks, ruling: Rulin
             return None if whole is None else earlier_dump(whole, [first.step], ())
         return None if read_task(connection) is Task.TENSOR else all_tensors(whole)
     best = ruling.standing[0]
+    if best.cause == _UPDATE:
+        return None
     if best.cause == _WEIGHTS:
         found = steps_before(best.step, [place.step for place in all_ranks.places])
         whole = read_surroundings(connection, best.node_id, known, is_outside=True)
@@ -107,6 +112,6 @@ def _proposal(connection: sqlite3.Connection, all_ranks: AllRanks, ruling: Rulin
     nearest = [
         read_surroundings(connection, one.node_id, known, is_outside=one.cause == _OUTSIDE)
         for one in chosen[:SHOWN]
-        if one.cause != _WEIGHTS
+        if one.cause not in (_WEIGHTS, _UPDATE)
     ]
     return next_dump([one for one in nearest if one])

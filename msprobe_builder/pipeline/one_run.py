@@ -12,7 +12,8 @@ from msprobe_builder.database.read.calls import read_communication_calls
 from msprobe_builder.database.read.evidence import read_runs
 from msprobe_builder.database.read.not_finite import StoredBeginning
 from msprobe_builder.database.read.stacks import read_source
-from msprobe_builder.database.write.one_run import add_suspects, write_evidence, write_place
+from msprobe_builder.database.write.evidence import write_evidence
+from msprobe_builder.database.write.one_run import add_suspects, write_place
 from msprobe_builder.database.write.verdict import write_ruling
 from msprobe_builder.facts.fact import Facts, within
 from msprobe_builder.graph.part import Part

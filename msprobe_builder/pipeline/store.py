@@ -13,10 +13,12 @@ from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.memory import give_back_pieces
 from msprobe_builder.database.connection import store, store_and_go_on
+from msprobe_builder.database.write.evidence import write_weights
 from msprobe_builder.database.write.pair import create, write_meta, write_pair
 from msprobe_builder.database.write.verdict import write_judgement
 from msprobe_builder.dump.task import Task
 from msprobe_builder.facts.fact import fact
+from msprobe_builder.graph.sketch_rows import sketched_rows
 from msprobe_builder.graph.tree import LARGE
 from msprobe_builder.metrics.comparison import Metric
 from msprobe_builder.metrics.grading import PROFILES
@@ -26,6 +28,7 @@ from msprobe_builder.pipeline.compare import PairJob, Report, build_pair
 from msprobe_builder.pipeline.kept import Keeper
 from msprobe_builder.verdict.judge import judge_pair
 from msprobe_builder.verdict.model.observations import READ
+from msprobe_builder.verdict.steps.weights import weights_of
 
 
 def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> None:
@@ -43,7 +46,9 @@ def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> Non
                 from msprobe_builder.pipeline.one_run import store_evidence
 
                 store_evidence(connection, result)
-            elif result.bench is None and result.npu.beginnings:  # of merged ranks
+            elif result.bench is not None:
+                _keep_weights(connection, result)
+            elif result.npu.beginnings:  # of merged ranks
                 from msprobe_builder.database.write.one_run import write_place
 
                 write_place(connection, result.step, result.rank, (), 0)
@@ -62,6 +67,19 @@ def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> Non
         raise BuildError(
             f"Cannot write the database into {shard.parent.parent}: {error}."
         ) from error
+
+
+def _keep_weights(connection: sqlite3.Connection, result: PairResult) -> None:
+    """Store what tells, beside that of the next step, what an optimizer has done to the weights."""
+    weights = weights_of(result) if result.comparisons is not None else None
+    if weights is None:
+        return
+    assert result.bench is not None
+    first = 1
+    for graph, rows in ((result.npu, weights.npu), (result.bench, weights.bench)):
+        kept = sketched_rows(graph.table, rows)
+        write_weights(connection, graph.table, kept, weights.names, first, result.texts)
+        first += len(graph.tree)
 
 
 def _without_what_is_stored(result: PairResult) -> PairResult:

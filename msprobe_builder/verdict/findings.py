@@ -26,6 +26,7 @@ class Cause(IntEnum):
     ORDER = 13  # values stand at other places, which no statistic of the output tells
     UNRECORDED = 14  # calls outside of all modules, where modules alone were recorded
     PART = 15  # an update of the rank's own parameters is unlike all of the reference's
+    UPDATE = 16  # weights have moved otherwise from one step to the next
 
 
 # Chances of what something explains as well that is no fault, and of what more than one has felt.

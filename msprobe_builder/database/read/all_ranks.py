@@ -27,7 +27,7 @@ _SUSPECTS = """
 SELECT suspect_id, suspect.node_id, step, rank, side, strength, cause, place, evidence,
        node.kind, node.direction, node.call, own.value, source,
        above.kind, above.direction, outer.value, node.node_id - first_node, node.graph_id,
-       suspect.error
+       suspect.error, suspect.expected
 FROM suspect JOIN node USING (node_id) JOIN graph USING (graph_id)
 JOIN text AS own ON own.text_id = node.stem_id
 LEFT JOIN node AS above ON above.node_id = node.parent_id
@@ -125,26 +125,28 @@ HAVING npu != bench AND npu > 0 AND bench > 0 ORDER BY step, rank, min(node_id)
 """
 
 
+def read_places(connection: sqlite3.Connection) -> list[PlaceRuling]:
+    """The verdicts on single steps and ranks."""
+    return [
+        PlaceRuling(
+            integer(step),
+            integer(rank),
+            text(word),
+            decode(text(said)),
+            integer(compared),
+            number(noise),
+        )
+        for step, rank, word, said, compared, noise in connection.execute(
+            "SELECT step, rank, conclusion, sentence, compared, noise FROM verdict"
+            " WHERE step IS NOT NULL ORDER BY step, rank"
+        )
+    ]
+
+
 def read_all_ranks(connection: sqlite3.Connection) -> AllRanks:
     """Everything that the verdict on the whole file follows from."""
     rows = connection.execute(_SUSPECTS).fetchall()
-    all_ranks = AllRanks(
-        [
-            PlaceRuling(
-                integer(step),
-                integer(rank),
-                text(word),
-                decode(text(said)),
-                integer(compared),
-                number(noise),
-            )
-            for step, rank, word, said, compared, noise in connection.execute(
-                "SELECT step, rank, conclusion, sentence, compared, noise FROM verdict"
-                " WHERE step IS NOT NULL ORDER BY step, rank"
-            )
-        ],
-        [_accused(row) for row in rows],
-    )
+    all_ranks = AllRanks(read_places(connection), [_accused(row) for row in rows])
     if len(all_ranks.places) > 1:
         gradients = connection.execute(_LAST_GRADIENTS, (int(Direction.BACKWARD),))
         last = {graph: integer(node) for graph, node in gradients}
@@ -255,6 +257,7 @@ def _accused(row: tuple[object, ...]) -> Accused:
         stem=text(row[12]),
         source=optional_text(row[13]),
         error=number(row[19]),
+        expected=number(row[20]),
         # The stem of a module ends in its class.
         module=text(row[16]).rpartition(".")[0] if row[14] == Kind.MODULE and row[15] else "",
     )

@@ -121,14 +121,14 @@ def _tensor(row: tuple[Any, ...]) -> Tensor:
         least=least,
         mean=mean,
         norm=norm,
-        sketch=_sketch(row[11], row[12]),
+        sketch=sketch_in(row[11], row[12]),
         maker=optional_integer(row[13]),
         made_at=(maker_id or 0, maker_ordinal or 0) if is_made else None,
         maker_name=optional_text(row[16]),
     )
 
 
-def _sketch(stored: object, left_out: object) -> Any:
+def sketch_in(stored: object, left_out: object) -> Any:
     """The sketch; None where there is none, or not of all elements."""
     if stored is None or left_out != 0:
         return None

@@ -39,6 +39,7 @@ def forget_across(connection: sqlite3.Connection) -> None:
     """Take back what was found of all ranks together: links, their findings, the last verdict."""
     from msprobe_builder.invariants.violation import Check
     from msprobe_builder.link.communication import FINDINGS
+    from msprobe_builder.verdict.findings import Cause
 
     run = connection.execute
     run("DELETE FROM communication")
@@ -46,7 +47,9 @@ def forget_across(connection: sqlite3.Connection) -> None:
     run(f"DELETE FROM diagnostic WHERE code IN ({', '.join('?' * len(found))})", found)
     run("DELETE FROM verdict WHERE step IS NULL")
     between = [one.value for one in Check if one is not Check.ADDITION]  # ranks that were there
+    between.append(Cause.UPDATE.name.lower())
     run(f"DELETE FROM suspect WHERE cause IN ({', '.join('?' * len(between))})", between)
+    run("DELETE FROM weighed WHERE kind = ?", between[-1:])
     run("UPDATE suspect SET overall = NULL WHERE overall IS NOT NULL")
     for table, key, columns in _KEPT:
         values = ", ".join(f"{one} = kept.{one}" for one in columns)

@@ -10,12 +10,17 @@ from dataclasses import dataclass, replace
 from msprobe_builder.base.codes import CallRole, Strength
 from msprobe_builder.facts.fact import Fact, Facts, fact, has_code
 from msprobe_builder.facts.words import HIDDEN, standing_at
-from msprobe_builder.verdict.ruling.all_ranks import Accused, AllRanks, PlaceRuling, Repeated
+from msprobe_builder.verdict.ruling.all_ranks import Accused, AllRanks, PlaceRuling
 from msprobe_builder.verdict.ruling.conclusion import (
     CLEAN,
     NOT_JUDGED,
     UNDECIDED,
     accuse,
+)
+from msprobe_builder.verdict.ruling.earlier_steps import (
+    WEIGHTS,
+    look_at_earlier_steps,
+    look_at_the_beginning,
 )
 from msprobe_builder.verdict.ruling.unusual import is_unusual, worst_first
 
@@ -39,8 +44,8 @@ def judge_across(all_ranks: AllRanks) -> Ruling:
     accused, places = all_ranks.accused, all_ranks.places
     if len({place.rank for place in places}) > 1:
         _ask_other_ranks(all_ranks)
-    _look_at_the_beginning(all_ranks)
-    _look_at_earlier_steps(all_ranks)
+    look_at_the_beginning(all_ranks)
+    look_at_earlier_steps(all_ranks)
     _compare_ranks(accused, len({place.rank for place in places}))
     standing = [one for one in accused if one.strength]
     standing.sort(key=_standing_first)
@@ -180,12 +185,12 @@ def _gathered_from(all_ranks: AllRanks, one: Accused) -> Accused | None:
     One that is less sure than this explains nothing: it may be of other parameters, and right. That
     it came before is known on another rank, too: ranks that gather from each other run one program.
     """
-    if one.cause not in _WEIGHTS or one.gathers:
+    if one.cause not in WEIGHTS or one.gathers:
         return None
     found = [
         other
         for other in all_ranks.accused
-        if other.gathers and other.cause in _WEIGHTS and other.strength >= one.strength
+        if other.gathers and other.cause in WEIGHTS and other.strength >= one.strength
         if other.step == one.step and other.seq < one.seq
     ]
     return min(found, key=lambda other: (-other.strength, other.seq, other.rank), default=None)
@@ -209,112 +214,9 @@ def _wrong_elsewhere(all_ranks: AllRanks, one: Accused) -> list[Accused]:
     return sorted(others, key=lambda other: (-other.strength, other.seq))
 
 
-def _look_at_the_beginning(all_ranks: AllRanks) -> None:
-    """One weight stands for all those that differ before anything was recorded."""
-    others = [one for one in all_ranks.accused if began_otherwise(all_ranks, one)]
-    certain = {one.rank for one in others if one.strength == Strength.STRONG}
-    for one in others:
-        if one.strength == Strength.STRONG:
-            one.add(fact("began_otherwise"))
-        elif one.strength and one.rank in certain:
-            one.explain(fact("another_stands_for_all"))
-
-
-def began_otherwise(all_ranks: AllRanks, one: Accused) -> bool:
-    """Whether most weights differ before anything was recorded: no other record tells more."""
-    return one.cause == "weights" and one.step == all_ranks.begins
-
-
-def _look_at_earlier_steps(all_ranks: AllRanks) -> None:
-    """Weights that differ behind a step were trained by it, or changed between it and the next."""
-    for one in all_ranks.accused:
-        if one.strength and one.trained_in is not None:
-            one.explain(fact("from_step", step=one.trained_in))
-    for one in sorted(all_ranks.accused, key=lambda other: (other.step, other.place)):
-        if not one.strength or one.cause not in _WEIGHTS or one.step == all_ranks.begins:
-            continue
-        before = [
-            other
-            for other in all_ranks.accused
-            # Sums over other numbers of passes are told of by those passes.
-            if other.strength and other.step < one.step and not has_code(other.evidence, _PASSES)
-        ]
-        strong = [other.step for other in before if other.strength == Strength.STRONG]
-        drawn = [other.step for other in before if other.cause == "random"]
-        updates = [other for other in before if other.is_update and other.rank == one.rank]
-        updates = [other for other in updates if not other.is_of_others]
-        doubted = [other.step for other in before if other.cause not in _WEIGHTS]
-        if strong:
-            one.explain(fact("from_step", step=min(strong)))
-        elif drawn:
-            one.explain(fact("from_step.drawn", step=min(drawn)))
-        elif one.cause == "weight":
-            told = [_explains_weights(at, one) for at in _places_before(one, all_ranks.places)]
-            (one.explain if any(told) else one.weaken)(fact("gradient_of_rounding"))
-        elif updates:
-            culprit = min(updates, key=lambda other: (other.step, other.place))
-            culprit.convict(fact("weights_of_step", step=one.step))
-            one.explain(fact("from_step", step=culprit.step))
-        elif doubted:
-            one.weaken(fact("step_before.uncertain", step=min(doubted)))
-        elif (open_before := _undecided_before(one, all_ranks.places)) is not None:
-            one.weaken(fact("step_before.uncertain", step=open_before))
-        elif one.strength == Strength.STRONG or _is_exact(one, all_ranks.places):
-            if found := _repeated_before(all_ranks, one):
-                one.convict(found.said)
-                continue
-            one.convict(fact("step_before.agrees"))
-
-
-def _places_before(one: Accused, places: list[PlaceRuling]) -> list[PlaceRuling]:
-    return [place for place in places if place.step < one.step and place.rank == one.rank]
-
-
-def _undecided_before(one: Accused, places: list[PlaceRuling]) -> int | None:
-    """The first step before, of the same rank, that rounding may have hidden something in."""
-    before = [
-        place.step
-        for place in _places_before(one, places)
-        if has_code(place.said, HIDDEN) or _explains_weights(place, one)
-    ]
-    return min(before, default=None)
-
-
-def _explains_weights(place: PlaceRuling, one: Accused) -> bool:
-    """Whether the noise of a step's gradients may have moved its weights by as much.
-
-    Of gradients that are off by b of their size about as many elements have another sign. An
-    optimizer that scales each by itself, as Adam, moves these the other way by its whole step:
-    that is 2√b of how far it has moved the weights, which is no more than their size.
-    """
-    if place.noise is None or place.noise <= _EXACT or one.error is None:
-        return False
-    told = [_size(said, "backward") for said in place.said if said.code == "assumed_noise"]
-    return bool(told) and one.error <= 2 * max(told) ** 0.5
-
-
-def _repeated_before(all_ranks: AllRanks, one: Accused) -> Repeated | None:
-    """Where the steps before do not have the same passes on both sides, as with micro-steps."""
-    before = [
-        other for other in all_ranks.repeated if other.rank == one.rank and other.step < one.step
-    ]
-    return min(before, key=lambda other: other.step, default=None)
-
-
-def _is_exact(one: Accused, places: list[PlaceRuling]) -> bool:
-    """Whether the step before agreed to the last digits, and this is the first to speak of it."""
-    return one.place == 1 and all(
-        place.conclusion == CLEAN and place.noise is not None and place.noise <= _EXACT
-        for place in _places_before(one, places)
-    )
-
-
-_EXACT = 2.0**-20
 _BESIDE_CLEAN = ("vanished", "not_judged.alone")  # of which the first place that has it is told
 _OF_ROUNDING = "gradient_of_rounding"
-_PASSES = "rival.passes"
 _GIVEN = 2.0**-7  # nothing that rounding of half precision does to a norm
-_WEIGHTS = ("weight", "weights")
 
 
 def _compare_ranks(accused: list[Accused], ranks: int) -> None:

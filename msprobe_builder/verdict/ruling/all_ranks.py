@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -36,6 +37,7 @@ class Accused:
     talks: bool = False  # to other ranks, itself or in a call that it encloses
     is_update: bool = False  # made behind all gradients
     error: float | None = None  # how far off it is, as a part of its size
+    expected: float | None = None  # what is explained of that
     trained_in: int | None = None  # step whose update, which agrees, put out its weights
     is_of_others: bool = False  # it may be what other ranks put into a sum
     changed: bool = False
@@ -140,6 +142,18 @@ class PlaceRuling:
     noise: float | None = None  # of one call given equal tensors, where it is known
     changed: bool = False
 
+    @property
+    def without(self) -> frozenset[str]:
+        """Kinds that were left out of it."""
+        told = (one.arguments["kinds"] for one in self.said if one.code == "without")
+        return frozenset(str(one) for kinds in told if isinstance(kinds, Sequence) for one in kinds)
+
+    @property
+    def noise_of_gradients(self) -> float | None:
+        """What its gradients are off by anyhow, where that was said."""
+        told = (one.arguments.get("backward") for one in self.said if one.code == "assumed_noise")
+        return max((float(one) for one in told if isinstance(one, int | float)), default=None)
+
 
 @dataclass(frozen=True)
 class Repeated:
@@ -164,7 +178,8 @@ class AllRanks:
 
     ``namesakes`` are the same calls of other ranks, ``partners`` those that it talked to,
     ``senders`` the ranks that sent in both runs what arrived, and send what is right; ``repeated``
-    the modules that one side calls more often, the first of each step and rank.
+    the modules that one side calls more often, the first of each step and rank. ``agreeing`` are
+    steps and ranks whose weights were updated alike in the step before.
     """
 
     places: list[PlaceRuling]
@@ -173,6 +188,7 @@ class AllRanks:
     partners: dict[int, list[Witness]] = field(default_factory=dict)
     senders: dict[int, int] = field(default_factory=dict)
     repeated: list[Repeated] = field(default_factory=list)
+    agreeing: frozenset[tuple[int, int]] = frozenset()
 
     @cached_property
     def begins(self) -> int:

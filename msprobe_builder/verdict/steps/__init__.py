@@ -1,0 +1,1 @@
+"""What optimizers did between recorded steps."""
