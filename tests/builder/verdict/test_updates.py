@@ -76,7 +76,7 @@ def recorded(
         chosen.zero_grad()
         with torch.no_grad():
             for one in net.parameters():
-                one *= 1 + noise * torch.randn(one.shape, generator=drawn)
+                one.mul_(1 + noise * torch.randn(one.shape, generator=drawn))
         noise = 0.0
         debugger.step()
     PrecisionDebugger.close()
