@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import takewhile
 
@@ -24,7 +25,12 @@ from msprobe_builder.verdict.differences.arguments import differing_arguments
 from msprobe_builder.verdict.differences.histories import without_history
 from msprobe_builder.verdict.differences.loss_scale import without_loss_scale
 from msprobe_builder.verdict.findings import Cause, Weighed
-from msprobe_builder.verdict.model.certainty import probabilities, strength
+from msprobe_builder.verdict.model.certainty import (
+    in_order,
+    probabilities,
+    strength,
+    told_of_chance,
+)
 from msprobe_builder.verdict.model.choices import behind_choices, chosen_otherwise
 from msprobe_builder.verdict.model.clue import (
     CHOSE,
@@ -74,7 +80,6 @@ Int = NDArray[np.int64]
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
-_LEAST = 0.005  # the chance below which nobody looks at a place
 _MOST = 50  # suspects that are kept of one step and rank
 _MOST_UNUSUAL = 3  # of what rounding explains, what is worth a word
 _OF_CALLS = (Cause.OUTPUT, Cause.EXTERNAL, *ONE_SIDED)
@@ -117,15 +122,15 @@ def _judged(result: PairResult, weighing: Weighing) -> Judgement:
         found = []  # ranks are put together wrongly
     if scale is not None:  # which one side has a call for
         found = [one for one in found if one.row >= 0 or one.cause not in ONE_SIDED]
-    found, chances = _in_order(found)
+    found, chances, otherwise = in_order(found)
     weighed = weighing.weighed(given, found, placed(runs), spare)
     for kind, times in (("loss_scale", int(scale is not None)), ("fewer_digits", len(products))):
         weighed += (Weighed(kind, times, 0),) if times else ()
     role, source = roles(evidence, found, [one for one in vanished if one.meets_again])
     followers = np.bincount(source[source >= 0], minlength=len(found))
     suspects = [
-        _suspect(evidence, result, one, chance, max(0, int(followers[place]) - 1))
-        for place, (one, chance) in enumerate(zip(found, chances, strict=True))
+        _suspect(evidence, result, one, chance, max(0, int(followers[place]) - 1), other)
+        for place, (one, chance, other) in enumerate(zip(found, chances, otherwise, strict=True))
     ]
     compared = int(np.count_nonzero(role != CallRole.UNKNOWN))
     judged = np.zeros(len(role), dtype=bool) if ranks is None else ranks.judged
@@ -236,14 +241,6 @@ def _needing_otherwise(runs: Runs, comparisons: Comparisons) -> Int:
     return np.asarray(needing[~(alone | there[runs.partner])[runs.npu.table.node[needing]]])
 
 
-def _in_order(found: list[Clue]) -> tuple[list[Clue], list[float]]:
-    """Clues that are worth a look with their chances, those that are certain first."""
-    chances = probabilities(found)
-    order = sorted(range(len(found)), key=lambda one: (-strength(chances[one]), one))
-    order = [one for place, one in enumerate(order) if not place or chances[one] >= _LEAST]
-    return [found[one] for one in order], [chances[one] for one in order]
-
-
 def _with_limits(
     evidence: Evidence, conclusion: str, said: Facts, compared: int
 ) -> tuple[str, Facts]:
@@ -301,7 +298,12 @@ def _roots_first(found: list[Clue]) -> list[Clue]:
 
 
 def _suspect(
-    evidence: Evidence, result: PairResult, clue: Clue, chance: float, followers: int
+    evidence: Evidence,
+    result: PairResult,
+    clue: Clue,
+    chance: float,
+    followers: int,
+    otherwise: float = math.nan,
 ) -> Suspect:
     assert result.bench is not None
     graph: Graph = result.npu if clue.side == 0 else result.bench
@@ -321,7 +323,7 @@ def _suspect(
             *evidence_of(evidence, clue),
             *told_of_ranks(graph.table, graph.provenance, clue.node, evidence.runs.texts),
             *([fact("followers", nodes=followers)] if followers else ()),
-            fact("probability", percent=round(100 * chance)),
+            *told_of_chance(chance, otherwise),
             *told_of_overflow(graph, clue.node),
         ),
         source=source_line(graph.dump.stacks, graph.tree.names[clue.node], forward),

@@ -113,6 +113,7 @@ WHERE npu_node = ? AND section = ?
 ORDER BY max(coalesce(max_relative_err, 0), coalesce(min_relative_err, 0),
     coalesce(mean_relative_err, 0), coalesce(norm_relative_err, 0)) DESC LIMIT 1
 """
+_OTHERWISE = "probability.otherwise"  # told until all steps are heard
 _AS_FAR_OFF = 0.1  # of what is off behind an update, what the update is off by at least
 _WEIGHTS = "SELECT count(*) FROM tensor WHERE node_id = ? AND section = ? AND max != min"
 
@@ -240,6 +241,8 @@ def _same_output(connection: sqlite3.Connection, node: int, other: int) -> bool:
 
 
 def _accused(row: tuple[object, ...]) -> Accused:
+    told = decode(text(row[8]))
+    otherwise = [one.arguments.get("percent") for one in told if one.code == _OTHERWISE]
     return Accused(
         suspect_id=integer(row[0]),
         node_id=integer(row[1], 0, MAX_NODE),
@@ -250,7 +253,7 @@ def _accused(row: tuple[object, ...]) -> Accused:
         strength=integer(row[5], 0, len(Strength) - 1),
         cause=text(row[6]),
         place=integer(row[7]),
-        evidence=decode(text(row[8])),
+        evidence=tuple(one for one in told if one.code != _OTHERWISE),
         kind=integer(row[9], 0, len(Kind) - 1),
         direction=integer(row[10], 0, len(Direction) - 1),
         call=optional_integer(row[11]),
@@ -258,6 +261,7 @@ def _accused(row: tuple[object, ...]) -> Accused:
         source=optional_text(row[13]),
         error=number(row[19]),
         expected=number(row[20]),
+        otherwise=integer(otherwise[0], 0, 100) if otherwise else None,
         # The stem of a module ends in its class.
         module=text(row[16]).rpartition(".")[0] if row[14] == Kind.MODULE and row[15] else "",
     )

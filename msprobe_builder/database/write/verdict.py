@@ -100,7 +100,7 @@ def write_ruling(
         [
             (one.strength, encode(one.evidence), one.suspect_id)
             for one in all_ranks.accused
-            if one.changed
+            if one.changed or one.otherwise is not None
         ],
     )
     changed = [one for one in all_ranks.places if one.changed]

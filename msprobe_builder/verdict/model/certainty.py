@@ -6,12 +6,18 @@ the fault begins; another one is right where that is wrong.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 
+import numpy as np
+
 from msprobe_builder.base.codes import Strength
+from msprobe_builder.facts.fact import Facts, fact
 from msprobe_builder.verdict.findings import CERTAIN, RIVALLED, Cause
 from msprobe_builder.verdict.model.clue import BELIEVED, ONE_SIDED, THRESHOLD, Clue
 
+_WEIGHTS = (Cause.WEIGHT, Cause.WEIGHTS)
+_LEAST = 0.005  # the chance below which nobody looks at a place
 _STRONG = 0.8
 _STRUCTURE = {*ONE_SIDED, Cause.WIRING, Cause.ORDER, Cause.RANK, Cause.NUMBER}
 # Shares of first clues that are taken to be right, by the least score of a band.
@@ -66,3 +72,32 @@ def _alone(clue: Clue) -> float:
     elif clue.cause in _STRUCTURE:
         bands = _BY_STRUCTURE
     return bands[bisect_right([least for least, _ in bands], clue.score) - 1][1]
+
+
+def in_order(found: list[Clue]) -> tuple[list[Clue], list[float], list[float]]:
+    """Clues that are worth a look with their chances, those that are certain first.
+
+    And the chances that they have if weights follow from the step before; NaN where that is no
+    other, or of weights.
+    """
+    chances, otherwise = probabilities(found), np.full(len(found), np.nan)
+    rest = [place for place, one in enumerate(found) if one.cause not in _WEIGHTS]
+    if len(rest) < len(found):
+        otherwise[rest] = probabilities([found[place] for place in rest])
+    order = sorted(range(len(found)), key=lambda one: (-strength(chances[one]), one))
+    likely = np.fmax(chances, otherwise)
+    order = [one for place, one in enumerate(order) if not place or likely[one] >= _LEAST]
+    otherwise[otherwise == chances] = np.nan
+    return (
+        [found[one] for one in order],
+        [chances[one] for one in order],
+        otherwise[order].tolist(),
+    )
+
+
+def told_of_chance(chance: float, otherwise: float = math.nan) -> Facts:
+    """What is said of a chance, and what it is where weights before it are explained."""
+    told = fact("probability", percent=round(100 * chance))
+    if math.isnan(otherwise):
+        return (told,)
+    return told, fact("probability.otherwise", percent=round(100 * otherwise))

@@ -10,6 +10,7 @@ from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
 from msprobe_builder.base.standing import GATHERING
 from msprobe_builder.facts.fact import Fact, Facts, fact
 from msprobe_builder.verdict.findings import CERTAIN, RIVALLED
+from msprobe_builder.verdict.model.certainty import strength
 
 _CARRYING = (CallRole.CARRIER, CallRole.AMPLIFIER)
 
@@ -38,6 +39,7 @@ class Accused:
     is_update: bool = False  # made behind all gradients
     error: float | None = None  # how far off it is, as a part of its size
     expected: float | None = None  # what is explained of that
+    otherwise: int | None = None  # its chance in percent where weights before it are explained
     trained_in: int | None = None  # step whose update, which agrees, put out its weights
     is_of_others: bool = False  # it may be what other ranks put into a sum
     changed: bool = False
@@ -91,6 +93,13 @@ class Accused:
         self.strength = int(Strength.STRONG)
         self._believe(least=CERTAIN)
         self.add(why)
+
+    def believe_without_weights(self) -> None:
+        """The weights that were accused before it follow from the step before."""
+        if self.strength and self.otherwise is not None:
+            self.strength = int(strength(self.otherwise / 100))
+            self.changed = True
+            self._believe(self.otherwise / 100, self.otherwise / 100)
 
     def _believe(self, least: float = 0.0, most: float = 1.0) -> None:
         """Keep what was said of its chance within what is known now."""

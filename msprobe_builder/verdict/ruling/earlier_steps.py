@@ -34,12 +34,14 @@ def began_otherwise(all_ranks: AllRanks, one: Accused) -> bool:
 
 def look_at_earlier_steps(all_ranks: AllRanks) -> None:
     """Weights that differ behind a step were trained by it, or changed between it and the next."""
+    excused = set[tuple[int, int]]()
     for one in all_ranks.accused:
         if one.strength and one.trained_in is not None:
             one.explain(fact("from_step", step=one.trained_in))
+            excused.add((one.step, one.rank))
     moved = {(one.step, one.rank) for one in all_ranks.accused if one.cause == _UPDATE}
     for one in sorted(all_ranks.accused, key=lambda other: (other.step, other.place)):
-        if not one.strength or one.cause not in (*WEIGHTS, _UPDATE):
+        if not one.strength or not _is_of_weights(one):
             continue
         if one.step == all_ranks.begins:
             continue
@@ -53,7 +55,7 @@ def look_at_earlier_steps(all_ranks: AllRanks) -> None:
         drawn = [other.step for other in before if other.cause == "random"]
         updates = [other for other in before if other.is_update and other.rank == one.rank]
         updates = [other for other in updates if not other.is_of_others]
-        doubted = [other.step for other in before if other.cause not in (*WEIGHTS, _UPDATE)]
+        doubted = [other.step for other in before if not _is_of_weights(other)]
         if strong:
             one.explain(fact("from_step", step=min(strong)))
         elif drawn:
@@ -66,6 +68,7 @@ def look_at_earlier_steps(all_ranks: AllRanks) -> None:
             one.explain(fact("from_update"))
         elif _moved_by_noise(all_ranks, one):
             one.explain(fact("gradient_of_rounding"))
+            excused.add((one.step, one.rank))
         elif one.cause == "weight":
             one.weaken(fact("gradient_of_rounding"))
         elif updates:
@@ -79,6 +82,26 @@ def look_at_earlier_steps(all_ranks: AllRanks) -> None:
                 one.convict(found.said)
                 continue
             one.convict(fact("step_before.agrees"))
+    accused = {
+        (one.step, one.rank) for one in all_ranks.accused if one.strength and _is_of_weights(one)
+    }
+    for one in all_ranks.accused:
+        if (one.step, one.rank) in excused - accused and not one.changed:
+            one.believe_without_weights()
+
+
+def _hear_the_others(all_ranks: AllRanks, excused: set[tuple[int, int]]) -> None:
+    """What was doubted for the weights before it stands for itself where none of them does."""
+    standing = {
+        (one.step, one.rank) for one in all_ranks.accused if one.strength and _is_of_weights(one)
+    }
+    for one in all_ranks.accused:
+        if (one.step, one.rank) in excused - standing and not one.changed:
+            one.believe_without_weights()
+
+
+def _is_of_weights(one: Accused) -> bool:
+    return one.cause in (*WEIGHTS, _UPDATE)
 
 
 def _moved_by_noise(all_ranks: AllRanks, one: Accused) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from msprobe_builder.operators.table import operator_of
 from msprobe_builder.verdict import judge
 from msprobe_builder.verdict.differences.left_out import LeftOut
 from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.model.certainty import probabilities, strength
+from msprobe_builder.verdict.model.certainty import in_order, probabilities, strength
 from msprobe_builder.verdict.model.clue import Clue, Evidence
 from msprobe_builder.verdict.model.clues import clues, felt
 from msprobe_builder.verdict.model.coverage import coverage
@@ -105,8 +106,21 @@ def test_suspects_stand_by_strength_and_those_without_a_chance_are_left_out(seed
     chances = probabilities(found)
     sure = [strength(one) for one in chances]
     order = [place for level in (2, 1, 0) for place, one in enumerate(sure) if one == level]
-    kept = [place for at, place in enumerate(order) if at == 0 or chances[place] >= 0.005]
-    assert judge._in_order(found) == ([found[one] for one in kept], [chances[one] for one in kept])
+    rest = [
+        place for place, one in enumerate(found) if one.cause not in (Cause.WEIGHT, Cause.WEIGHTS)
+    ]
+    other = dict(zip(rest, probabilities([found[one] for one in rest]), strict=True))
+    likely = [max(chance, other.get(place, 0.0)) for place, chance in enumerate(chances)]
+    kept = [place for at, place in enumerate(order) if at == 0 or likely[place] >= 0.005]
+    clues, sure_of, otherwise = in_order(found)
+    assert clues == [found[one] for one in kept]
+    assert sure_of == [chances[one] for one in kept]
+    told = [None if math.isnan(one) else one for one in otherwise]
+    is_told = len(rest) < len(found)
+    assert told == [
+        other[one] if is_told and one in other and other[one] != chances[one] else None
+        for one in kept
+    ]
 
 
 def test_a_node_is_off_by_what_its_worst_tensor_is(evidence: Evidence) -> None:
@@ -303,7 +317,7 @@ def test_a_judgement_is_made_of_its_clues(case: tuple[int, bool]) -> None:
         noticed, vanished = felt(evidence, given, weighing)
         rivals = Rivals(evidence, weighing)
         order = once([rivals.beside(one) for one in ranked(evidence, noticed, weighing)[:50]])
-        order, chances = judge._in_order(judge._certain_first(order))
+        order, chances, otherwise = in_order(judge._certain_first(order))
         role, source = roles(evidence, order, [one for one in vanished if one.meets_again])
         limits = limits_of(evidence)
         rest = coverage(evidence, role, np.zeros(len(role), dtype=bool))
@@ -320,6 +334,8 @@ def test_a_judgement_is_made_of_its_clues(case: tuple[int, bool]) -> None:
         if followers:
             right.append(fact("followers", nodes=followers))
         right.append(fact("probability", percent=round(100 * chance)))
+        if not math.isnan(otherwise[place]):
+            right.append(fact("probability.otherwise", percent=round(100 * otherwise[place])))
         assert list(one.evidence[: len(right)]) == right, names[one.side][one.node]
     assert found.role.tolist() == role.tolist()
     assert found.suspect.tolist() == source.tolist()

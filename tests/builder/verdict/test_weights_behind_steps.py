@@ -48,3 +48,26 @@ def test_a_chance_is_no_higher_than_what_is_left_of_it() -> None:
     assert low.evidence[0].arguments == {"percent": 82}
     low.weaken(fact("weights_of_step", step=1))
     assert low.evidence[0].arguments == {"percent": 40}
+
+
+@pytest.mark.parametrize(("error", "is_heard"), [(1e-4, True), (0.9, False)])
+def test_what_stands_behind_weights_stands_for_itself_where_noise_made_them(
+    error: float, is_heard: bool
+) -> None:
+    first = weights(evidence=CHANCE, error=error)
+    second = suspect(
+        suspect_id=2,
+        step=1,
+        place=2,
+        seq=first.seq + 1,
+        strength=int(Strength.WEAK),
+        evidence=(fact("probability", percent=3),),
+        otherwise=88,
+    )
+    said = (fact("assumed_noise", forward=1e-6, backward=1e-4),)
+    places = [PlaceRuling(0, 0, CLEAN, said, 9, NOISY), PlaceRuling(1, 0, FAULT, (), 9, NOISY)]
+    ruling = judge_across(AllRanks(places, [first, second]))
+    assert ruling.conclusion == FAULT
+    assert ruling.standing[0] is (second if is_heard else first)
+    assert second.strength == (Strength.STRONG if is_heard else Strength.WEAK)
+    assert second.evidence[0].arguments == {"percent": 88 if is_heard else 3}
