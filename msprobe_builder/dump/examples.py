@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from array import array
-from collections.abc import Callable, Generator, Sequence, Set
+from collections.abc import Callable, Generator, Iterator, Sequence, Set
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -27,10 +27,11 @@ _NUMBER = re.compile(
 NAME = re.compile(r'([^"\\\x00-\x1f]*)": (?=\{)')
 _LARGEST = 32 << 20  # characters that all examples may have; others are read in full
 _APART = "\0"  # stands in no valid JSON
-_BYTES = 8  # of a float64
+BYTES = 8  # of a float64
 
 
-# Name and record of many; at last how many there were before what is no such record, if something.
+# Name and record of many, or of the first of Several; at last how many there were before what is no
+# such record, if something.
 Records = Generator[tuple[str, Any], None, int | None]
 
 
@@ -44,6 +45,15 @@ class Alike(NamedTuple):
     record: Any
     rest: str
     numbers: int  # how many
+    is_recompute: bool
+
+
+class Several(NamedTuple):
+    """Records that follow each other and have examples, with the numbers of all as float64."""
+
+    names: list[str]
+    alike: list[Alike]
+    numbers: bytes
 
 
 class Written(NamedTuple):
@@ -55,6 +65,15 @@ class Written(NamedTuple):
     def text(self) -> str:
         """All of it, numbers as Python writes those that they are."""
         return _joined(self.alike.rest, list(map(_text_of, array("d", self.numbers))))
+
+
+def apart(several: Several) -> Iterator[tuple[str, Written]]:
+    """Name and record of each."""
+    at = 0
+    for name, alike in zip(several.names, several.alike, strict=True):
+        end = at + BYTES * alike.numbers
+        yield name, Written(alike, several.numbers[at:end])
+        at = end
 
 
 class Example(NamedTuple):
@@ -82,7 +101,8 @@ class WrittenAlike:
 
         The first comes without its opening quotation mark, the last without its closing brace.
         Ends before what is no such record, and then returns how many there were. Records that
-        cannot be examples come decoded.
+        have an example come as Several, under the name of the first; others that cannot be
+        examples come decoded.
         """
         if _APART in text:
             return 0
@@ -97,24 +117,34 @@ class WrittenAlike:
         # What one call puts out others are given, so three of four texts stand there before.
         number_of = {one: float(one) for one in set(written)}
         numbers = array("d", list(map(number_of.__getitem__, written))).tobytes()
+        names: list[str] = []
+        known: list[Alike] = []
+        begun, ends_at = 0, None  # the first number of those, and the record that is none
         for count, one in enumerate(_APART.join(pieces[::2]).split(between)):
             name = NAME.match(one)
             if name is None:
-                return count
+                ends_at = count
+                break
             rest = one[name.end() :]
             alike = self._examples.get(rest)
             if alike is not None:
-                end = at + alike.numbers
-                yield name[1], Written(alike, numbers[_BYTES * at : _BYTES * end])
-            else:
-                end = at + rest.count(_APART)
-                try:
-                    record = self._first(rest, written[at:end])
-                except ValueError:
-                    return count
-                yield name[1], record
-            at = end
-        return None
+                names.append(name[1])
+                known.append(alike)
+                at += alike.numbers
+                continue
+            if names:
+                yield names[0], Several(names, known, numbers[BYTES * begun : BYTES * at])
+                names, known = [], []
+            begun = at + rest.count(_APART)
+            try:
+                record = self._first(rest, written[at:begun])
+            except ValueError:
+                return count
+            yield name[1], record
+            at = begun
+        if names:
+            yield names[0], Several(names, known, numbers[BYTES * begun : BYTES * at])
+        return ends_at
 
     def _apart(self, text: str, between: str) -> Records:
         """The same by the compiled module, from one record that is new to the next."""
@@ -123,11 +153,8 @@ class WrittenAlike:
             names, known, numbers, unknown, place = compiled.compiled.apart(
                 text, between, self._examples, place
             )
-            at = 0
-            for name, alike in zip(names, known, strict=True):
-                end = at + _BYTES * alike.numbers
-                yield name, Written(alike, numbers[at:end])
-                at = end
+            if names:
+                yield names[0], Several(names, known, numbers)
             count += len(names)
             if unknown is None:
                 return None if place < 0 else count
@@ -159,7 +186,9 @@ class WrittenAlike:
         ):
             return record
         self._size += len(rest)
-        alike = self._examples[rest] = Alike(len(self._examples), record, rest, len(numbers))
+        alike = self._examples[rest] = Alike(
+            len(self._examples), record, rest, len(numbers), record.get("is_recompute") is True
+        )
         return Written(alike, array("d", map(float, numbers)).tobytes())
 
 
@@ -201,7 +230,7 @@ def example_of(
     ``places`` tells which of the numbers became statistics, in the order of the parameters, of
     which there are ``length`` from row ``first`` on; ``read`` which are read at all.
     """
-    where = [slice(at, at + _BYTES) for at in range(0, len(numbers), _BYTES)]
+    where = [slice(at, at + BYTES) for at in range(0, len(numbers), BYTES)]
     constants = [where[place] for place in sorted(read - set(places))]
     return Example(
         first,

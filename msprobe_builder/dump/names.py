@@ -130,3 +130,8 @@ def parse_gradients(name: str) -> tuple[str, int | None] | None:
         return None
     call = found["call"]
     return found["module"], None if call is None else int(call)
+
+
+def is_gradients(name: str) -> bool:
+    """Whether it is the name of a parameter-gradient record."""
+    return "parameters_grad" in name and _GRADIENTS.match(name) is not None

@@ -17,7 +17,14 @@ from msprobe_builder.base.codes import Section as Section
 from msprobe_builder.base.limits import DEEPEST_VALUE
 from msprobe_builder.base.texts import Texts, storable
 from msprobe_builder.dump.argument_gradients import by_argument
-from msprobe_builder.dump.examples import Example, Written, decode_noting, example_of
+from msprobe_builder.dump.examples import (
+    BYTES,
+    Example,
+    Several,
+    Written,
+    decode_noting,
+    example_of,
+)
 from msprobe_builder.dump.json_stream import DumpReader
 from msprobe_builder.dump.parameter_columns import (
     ALL_MISSING,
@@ -60,6 +67,8 @@ class Parameters(ParameterColumns):
         self._shapes: dict[tuple[Any, ...], tuple[int, float]] = {}
         # By the number of how they are written, of calls and of gradients.
         self._examples: tuple[dict[int, list[Example]], ...] = {}, {}
+        # First row and length of examples of which all numbers are statistics, in the same way.
+        self._plain_examples: tuple[dict[int, tuple[int, int]], ...] = {}, {}
 
     def without_rows(self) -> Parameters:
         """What tells of the dump as a whole, texts, checksums and types, without the rows."""
@@ -79,6 +88,32 @@ class Parameters(ParameterColumns):
         first = self._begin_record()
         self._add_gradients(data)
         self._end_record(record, first)
+
+    def add_several(
+        self,
+        first: int,
+        several: Several,
+        gradients: list[bool],
+        reader: DumpReader,
+        gradients_by_argument: bool,
+    ) -> None:
+        """Append records that follow each other, the first of which has the number ``first``."""
+        numbers, begun, at, extend = memoryview(several.numbers), 0, 0, self._runs.extend
+        for record, (one, is_gradient) in enumerate(
+            zip(several.alike, gradients, strict=True), first
+        ):
+            end = at + BYTES * one.numbers
+            known = self._plain_examples[is_gradient].get(one.number)
+            if known is not None:
+                extend((record, *known))
+                self._length += known[1]
+            else:
+                self._numbers.frombytes(numbers[begun:at])
+                written = Written(one, bytes(numbers[at:end]))
+                self.add_written(record, written, reader, is_gradient, gradients_by_argument)
+                begun = end
+            at = end
+        self._numbers.frombytes(numbers[begun:])
 
     def add_written(
         self,
@@ -121,7 +156,10 @@ class Parameters(ParameterColumns):
             return
         sections = data if is_gradient else {key: data.get(key) for key, *_ in SECTION_KEYS}
         read = {place_of[one] for one in _numbers_in(sections) if one in place_of}
-        examples.append(example_of(numbers, places, read, first, self._row_count() - first))
+        example = example_of(numbers, places, read, first, self._row_count() - first)
+        if example.is_plain and not examples:
+            self._plain_examples[is_gradient][alike.number] = example.first, example.length
+        examples.append(example)
 
     def _oddities(self, reader: DumpReader) -> tuple[int, ...]:
         """What is counted or kept beside the columns."""
