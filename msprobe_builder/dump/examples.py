@@ -82,8 +82,13 @@ class Example(NamedTuple):
     first: int
     length: int
     constants: tuple[tuple[slice, bytes], ...]  # numbers that are read, but are no statistics
-    statistics: tuple[slice, ...]  # where those are that are, among the bytes of all
+    statistics: tuple[slice | bytes, ...]  # where those are, or one that all have, such as a 0
     is_plain: bool  # all numbers are statistics, in the order of the rows
+
+    def picked(self, numbers: bytes) -> bytes:
+        """The statistics of a record that has these numbers."""
+        pieces = self.statistics
+        return b"".join([one if type(one) is bytes else numbers[one] for one in pieces])  # type: ignore[index]
 
 
 class WrittenAlike:
@@ -223,12 +228,18 @@ def decode_noting(
 
 
 def example_of(
-    numbers: bytes, places: Sequence[int], read: Set[int], first: int, length: int
+    numbers: bytes,
+    taken: Sequence[float],
+    places: Sequence[int],
+    read: Set[int],
+    first: int,
+    length: int,
 ) -> Example:
     """What records like this one have.
 
-    ``places`` tells which of the numbers became statistics, in the order of the parameters, of
-    which there are ``length`` from row ``first`` on; ``read`` which are read at all.
+    ``places`` tells which of the numbers became the statistics ``taken``, in the order of the
+    parameters, of which there are ``length`` from row ``first`` on; -1 is one that follows from
+    the rest of the text. ``read`` tells which numbers are read at all.
     """
     where = [slice(at, at + BYTES) for at in range(0, len(numbers), BYTES)]
     constants = [where[place] for place in sorted(read - set(places))]
@@ -236,6 +247,9 @@ def example_of(
         first,
         length,
         tuple((at, numbers[at]) for at in constants),
-        tuple(where[place] for place in places),
+        tuple(
+            where[place] if place >= 0 else array("d", (number,)).tobytes()
+            for place, number in zip(places, taken, strict=True)
+        ),
         list(places) == list(range(len(where))),
     )
