@@ -291,11 +291,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run(config: BuildConfig, options: argparse.Namespace, name: str | None) -> int:
-    from msprobe_builder.base.memory import without_garbage_collection
+    from msprobe_builder.base.memory import leave_modules_alone, without_garbage_collection
 
     with without_garbage_collection():
         from msprobe_builder.pipeline.build import build
 
+        leave_modules_alone()
     quiet = options.quiet or options.json
     if options.output_path is None and options.append is None:
         return _export_alone(config, options, quiet=quiet)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from array import array
-from collections.abc import Callable, Generator, Sequence, Set
+from collections.abc import Callable, Generator, Iterator, Sequence, Set
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -27,10 +27,11 @@ _NUMBER = re.compile(
 NAME = re.compile(r'([^"\\\x00-\x1f]*)": (?=\{)')
 _LARGEST = 32 << 20  # characters that all examples may have; others are read in full
 _APART = "\0"  # stands in no valid JSON
-_BYTES = 8  # of a float64
+BYTES = 8  # of a float64
 
 
-# Name and record of many; at last how many there were before what is no such record, if something.
+# Name and record of many, or of the first of Several; at last how many there were before what is no
+# such record, if something.
 Records = Generator[tuple[str, Any], None, int | None]
 
 
@@ -44,6 +45,15 @@ class Alike(NamedTuple):
     record: Any
     rest: str
     numbers: int  # how many
+    is_recompute: bool
+
+
+class Several(NamedTuple):
+    """Records that follow each other and have examples, with the numbers of all as float64."""
+
+    names: list[str]
+    alike: list[Alike]
+    numbers: bytes
 
 
 class Written(NamedTuple):
@@ -57,14 +67,28 @@ class Written(NamedTuple):
         return _joined(self.alike.rest, list(map(_text_of, array("d", self.numbers))))
 
 
+def apart(several: Several) -> Iterator[tuple[str, Written]]:
+    """Name and record of each."""
+    at = 0
+    for name, alike in zip(several.names, several.alike, strict=True):
+        end = at + BYTES * alike.numbers
+        yield name, Written(alike, several.numbers[at:end])
+        at = end
+
+
 class Example(NamedTuple):
     """What all records like this one have: rows of parameters, and how numbers belong to them."""
 
     first: int
     length: int
     constants: tuple[tuple[slice, bytes], ...]  # numbers that are read, but are no statistics
-    statistics: tuple[slice, ...]  # where those are that are, among the bytes of all
+    statistics: tuple[slice | bytes, ...]  # where those are, or one that all have, such as a 0
     is_plain: bool  # all numbers are statistics, in the order of the rows
+
+    def picked(self, numbers: bytes) -> bytes:
+        """The statistics of a record that has these numbers."""
+        pieces = self.statistics
+        return b"".join([one if type(one) is bytes else numbers[one] for one in pieces])  # type: ignore[index]
 
 
 class WrittenAlike:
@@ -82,7 +106,8 @@ class WrittenAlike:
 
         The first comes without its opening quotation mark, the last without its closing brace.
         Ends before what is no such record, and then returns how many there were. Records that
-        cannot be examples come decoded.
+        have an example come as Several, under the name of the first; others that cannot be
+        examples come decoded.
         """
         if _APART in text:
             return 0
@@ -97,24 +122,34 @@ class WrittenAlike:
         # What one call puts out others are given, so three of four texts stand there before.
         number_of = {one: float(one) for one in set(written)}
         numbers = array("d", list(map(number_of.__getitem__, written))).tobytes()
+        names: list[str] = []
+        known: list[Alike] = []
+        begun, ends_at = 0, None  # the first number of those, and the record that is none
         for count, one in enumerate(_APART.join(pieces[::2]).split(between)):
             name = NAME.match(one)
             if name is None:
-                return count
+                ends_at = count
+                break
             rest = one[name.end() :]
             alike = self._examples.get(rest)
             if alike is not None:
-                end = at + alike.numbers
-                yield name[1], Written(alike, numbers[_BYTES * at : _BYTES * end])
-            else:
-                end = at + rest.count(_APART)
-                try:
-                    record = self._first(rest, written[at:end])
-                except ValueError:
-                    return count
-                yield name[1], record
-            at = end
-        return None
+                names.append(name[1])
+                known.append(alike)
+                at += alike.numbers
+                continue
+            if names:
+                yield names[0], Several(names, known, numbers[BYTES * begun : BYTES * at])
+                names, known = [], []
+            begun = at + rest.count(_APART)
+            try:
+                record = self._first(rest, written[at:begun])
+            except ValueError:
+                return count
+            yield name[1], record
+            at = begun
+        if names:
+            yield names[0], Several(names, known, numbers[BYTES * begun : BYTES * at])
+        return ends_at
 
     def _apart(self, text: str, between: str) -> Records:
         """The same by the compiled module, from one record that is new to the next."""
@@ -123,11 +158,8 @@ class WrittenAlike:
             names, known, numbers, unknown, place = compiled.compiled.apart(
                 text, between, self._examples, place
             )
-            at = 0
-            for name, alike in zip(names, known, strict=True):
-                end = at + _BYTES * alike.numbers
-                yield name, Written(alike, numbers[at:end])
-                at = end
+            if names:
+                yield names[0], Several(names, known, numbers)
             count += len(names)
             if unknown is None:
                 return None if place < 0 else count
@@ -159,7 +191,9 @@ class WrittenAlike:
         ):
             return record
         self._size += len(rest)
-        alike = self._examples[rest] = Alike(len(self._examples), record, rest, len(numbers))
+        alike = self._examples[rest] = Alike(
+            len(self._examples), record, rest, len(numbers), record.get("is_recompute") is True
+        )
         return Written(alike, array("d", map(float, numbers)).tobytes())
 
 
@@ -194,19 +228,28 @@ def decode_noting(
 
 
 def example_of(
-    numbers: bytes, places: Sequence[int], read: Set[int], first: int, length: int
+    numbers: bytes,
+    taken: Sequence[float],
+    places: Sequence[int],
+    read: Set[int],
+    first: int,
+    length: int,
 ) -> Example:
     """What records like this one have.
 
-    ``places`` tells which of the numbers became statistics, in the order of the parameters, of
-    which there are ``length`` from row ``first`` on; ``read`` which are read at all.
+    ``places`` tells which of the numbers became the statistics ``taken``, in the order of the
+    parameters, of which there are ``length`` from row ``first`` on; -1 is one that follows from
+    the rest of the text. ``read`` tells which numbers are read at all.
     """
-    where = [slice(at, at + _BYTES) for at in range(0, len(numbers), _BYTES)]
+    where = [slice(at, at + BYTES) for at in range(0, len(numbers), BYTES)]
     constants = [where[place] for place in sorted(read - set(places))]
     return Example(
         first,
         length,
         tuple((at, numbers[at]) for at in constants),
-        tuple(where[place] for place in places),
+        tuple(
+            where[place] if place >= 0 else array("d", (number,)).tobytes()
+            for place, number in zip(places, taken, strict=True)
+        ),
         list(places) == list(range(len(where))),
     )

@@ -36,8 +36,8 @@ class DumpReader:
     The header is complete once the iteration is. Raises BuildError when the file is no JSON
     object, is cut off or has no ``data`` object.
 
-    With ``by_example`` most records of a statistics dump come as :class:`Written`, to be decoded
-    with :meth:`collect`.
+    With ``by_example`` most records of a statistics dump come as :class:`Several`, or one alone as
+    :class:`Written`, to be decoded with :meth:`collect`.
     """
 
     def __init__(self, path: Path, *, by_example: bool = False) -> None:

@@ -11,7 +11,6 @@ Anything else (``optimizer``, ``….parameters_grad``, the root) has neither dir
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from sys import intern
 from typing import NamedTuple
@@ -31,7 +30,7 @@ API_PREFIXES = frozenset(COLUMNS)
 _WRAPPERS = {"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
 
 _DIRECTIONS = {"forward": Direction.FORWARD, "backward": Direction.BACKWARD}
-_CALL = re.compile(r"(?:0|[1-9][0-9]{0,8})\Z")
+CALL = re.compile(r"(?:0|[1-9][0-9]{0,8})\Z")
 _PEER_COLLECTION = re.compile(rf"{PEER_COLLECTION}\.(?:0|[1-9][0-9]{{0,8}})\Z")
 _GRADIENTS = re.compile(
     r"(?P<module>.+)\.parameters_grad(?:\.(?P<call>0|[1-9][0-9]{0,8}))?\Z", re.S
@@ -53,7 +52,6 @@ class Name(NamedTuple):
 
 
 _REMEMBERED = 1 << 15
-_API, _MODULE = Kind.API, Kind.MODULE
 
 
 @lru_cache(maxsize=_REMEMBERED)  # ranks of one model have mostly the same names
@@ -62,11 +60,11 @@ def parse_name(name: str) -> Name:
     parts = name.rsplit(".", 2)
     if len(parts) == 3:
         stem, middle, last = parts
-        if last in _DIRECTIONS and _CALL.match(middle) and stem.partition(".")[0] not in MODULES:
+        if last in _DIRECTIONS and CALL.match(middle) and stem.partition(".")[0] not in MODULES:
             return Name(Kind.API, intern(stem), _DIRECTIONS[last], int(middle))
         if (
             middle in _DIRECTIONS
-            and _CALL.match(last)
+            and CALL.match(last)
             and stem.partition(".")[0] not in API_PREFIXES
         ):
             return Name(Kind.MODULE, intern(stem), _DIRECTIONS[middle], int(last))
@@ -74,35 +72,6 @@ def parse_name(name: str) -> Name:
     if _PEER_COLLECTION.match(name):
         kind = Kind.COLLECTION
     return Name(kind, name, Direction.NONE, 0)
-
-
-def parse_names(names: Collection[str]) -> Iterable[Name]:
-    """The same of many, of which more may be looked at than are remembered."""
-    return map(parse_name, names) if len(names) <= _REMEMBERED else _parsed_anew(names)
-
-
-def _parsed_anew(names: Iterable[str]) -> Iterator[Name]:
-    """What most names are made of is asked of each stem once; the rest is left to the other."""
-    stems: dict[str, tuple[str, bool, bool]] = {}  # as one object; is it of an API, of a module
-    direction_of = _DIRECTIONS.get
-    for name in names:
-        parts = name.rsplit(".", 2)
-        if len(parts) == 3:
-            stem, call, word = parts
-            direction = direction_of(word)
-            is_api = direction is not None
-            if not is_api:
-                direction, call = direction_of(call), word
-            if direction is not None and _CALL.match(call):
-                known = stems.get(stem)
-                if known is None:
-                    prefix = stem.partition(".")[0]
-                    known = intern(stem), prefix not in MODULES, prefix not in API_PREFIXES
-                    stems[stem] = known
-                if known[1 if is_api else 2]:
-                    yield Name(_API if is_api else _MODULE, known[0], direction, int(call))
-                    continue
-        yield parse_name.__wrapped__(name)
 
 
 def format_name(name: Name) -> str:
@@ -130,3 +99,8 @@ def parse_gradients(name: str) -> tuple[str, int | None] | None:
         return None
     call = found["call"]
     return found["module"], None if call is None else int(call)
+
+
+def is_gradients(name: str) -> bool:
+    """Whether it is the name of a parameter-gradient record."""
+    return "parameters_grad" in name and _GRADIENTS.match(name) is not None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.names import Direction, Kind, Name, format_name, parse_name, parse_names
+from msprobe_builder.dump.name_columns import columns_of_names
+from msprobe_builder.dump.names import Direction, Kind, Name, format_name, parse_name
 
 Int = NDArray[np.integer[Any]]
 
@@ -21,15 +21,12 @@ class NumbersOfNames(Mapping[str, int]):
     """What a dict of names says, by the parts of the names."""
 
     def __init__(self, of_name: Mapping[str, int]) -> None:
-        self._stems: dict[str, int] = {}
-        keys, numbers = array("q"), array("i")
-        several = zip(parse_names(of_name), of_name.values(), strict=True)
-        for (kind, stem, direction, call), number in several:
-            keys.append(_key(self._stems.setdefault(stem, len(self._stems)), kind, direction, call))
-            numbers.append(number)
-        order = np.argsort(np.frombuffer(keys, dtype=np.int64), kind="stable")
-        self._keys = np.frombuffer(keys, dtype=np.int64)[order]
-        self._numbers = np.frombuffer(numbers, dtype=np.int32)[order]
+        kind, direction, stem, call, stems = columns_of_names(of_name)
+        self._stems = {one: number for number, one in enumerate(stems)}
+        keys = np.asarray(_key(stem, kind, direction, call), dtype=np.int64)
+        order = np.argsort(keys, kind="stable")
+        self._keys = keys[order]
+        self._numbers = np.fromiter(of_name.values(), np.int32, len(keys))[order]
 
     def __getitem__(self, name: str) -> int:
         kind, stem, direction, call = parse_name(name)

@@ -17,7 +17,14 @@ from msprobe_builder.base.codes import Section as Section
 from msprobe_builder.base.limits import DEEPEST_VALUE
 from msprobe_builder.base.texts import Texts, storable
 from msprobe_builder.dump.argument_gradients import by_argument
-from msprobe_builder.dump.examples import Example, Written, decode_noting, example_of
+from msprobe_builder.dump.examples import (
+    BYTES,
+    Example,
+    Several,
+    Written,
+    decode_noting,
+    example_of,
+)
 from msprobe_builder.dump.json_stream import DumpReader
 from msprobe_builder.dump.parameter_columns import (
     ALL_MISSING,
@@ -55,11 +62,14 @@ class Parameters(ParameterColumns):
     def __init__(self, texts: Texts) -> None:
         super().__init__(texts)
         self.unreadable = 0
+        self._derived = 0  # statistics that were computed of others
         self.odd_statistics = 0  # neither a number nor null; texts of numbers are read as such
         self._plain_kinds: dict[str, int] = {}  # by how type, dtype and shape are written
         self._shapes: dict[tuple[Any, ...], tuple[int, float]] = {}
         # By the number of how they are written, of calls and of gradients.
         self._examples: tuple[dict[int, list[Example]], ...] = {}, {}
+        # First row and length of examples of which all numbers are statistics, in the same way.
+        self._plain_examples: tuple[dict[int, tuple[int, int]], ...] = {}, {}
 
     def without_rows(self) -> Parameters:
         """What tells of the dump as a whole, texts, checksums and types, without the rows."""
@@ -80,6 +90,32 @@ class Parameters(ParameterColumns):
         self._add_gradients(data)
         self._end_record(record, first)
 
+    def add_several(
+        self,
+        first: int,
+        several: Several,
+        gradients: list[bool],
+        reader: DumpReader,
+        gradients_by_argument: bool,
+    ) -> None:
+        """Append records that follow each other, the first of which has the number ``first``."""
+        numbers, begun, at, extend = memoryview(several.numbers), 0, 0, self._runs.extend
+        for record, (one, is_gradient) in enumerate(
+            zip(several.alike, gradients, strict=True), first
+        ):
+            end = at + BYTES * one.numbers
+            known = self._plain_examples[is_gradient].get(one.number)
+            if known is not None:
+                extend((record, *known))
+                self._length += known[1]
+            else:
+                self._numbers.frombytes(numbers[begun:at])
+                written = Written(one, bytes(numbers[at:end]))
+                self.add_written(record, written, reader, is_gradient, gradients_by_argument)
+                begun = end
+            at = end
+        self._numbers.frombytes(numbers[begun:])
+
     def add_written(
         self,
         record: int,
@@ -91,14 +127,13 @@ class Parameters(ParameterColumns):
         """Append what the reader gave by an example, as the two above would the whole."""
         alike, numbers = written
         examples = self._examples[is_gradient].setdefault(alike.number, [])
-        for first, length, constants, statistics, is_plain in examples:
-            for place, one in constants:
+        for example in examples:
+            for place, one in example.constants:
                 if numbers[place] != one:
                     break
             else:
-                if not is_plain:
-                    numbers = b"".join([numbers[place] for place in statistics])
-                self._repeat(record, first, length, numbers)
+                picked = numbers if example.is_plain else example.picked(numbers)
+                self._repeat(record, example.first, example.length, picked)
                 return
         # Read in full; it is an example from then on, if all of it is in columns.
         before = self._oddities(reader)
@@ -117,15 +152,19 @@ class Parameters(ParameterColumns):
         # Which numbers became statistics, and in which order: these are the objects themselves.
         place_of = {id(one): place for place, (_, one) in enumerate(objects)}
         places = [place_of.get(id(one), -1) for one in taken]
-        if -1 in places or self._oddities(reader) != before or len(examples) == _MOST_EXAMPLES:
+        if self._oddities(reader) != before or len(examples) == _MOST_EXAMPLES:
             return
         sections = data if is_gradient else {key: data.get(key) for key, *_ in SECTION_KEYS}
         read = {place_of[one] for one in _numbers_in(sections) if one in place_of}
-        examples.append(example_of(numbers, places, read, first, self._row_count() - first))
+        count = self._row_count() - first
+        example = example_of(numbers, taken, places, read, first, count)
+        if example.is_plain and not examples:
+            self._plain_examples[is_gradient][alike.number] = example.first, example.length
+        examples.append(example)
 
     def _oddities(self, reader: DumpReader) -> tuple[int, ...]:
         """What is counted or kept beside the columns."""
-        odd = self.unreadable, self.odd_statistics
+        odd = self.unreadable, self.odd_statistics, self._derived
         return (*odd, len(reader.twice), len(self.md5), len(self.file))
 
     def _add_call(self, data: dict[str, Any]) -> None:
@@ -232,6 +271,7 @@ class Parameters(ParameterColumns):
         if only is not None and numel == 1 and missing == ALL_MISSING:
             # A recorder of checksums writes a single number itself.
             missing, statistics = 0, [only, only, only, abs(only)]
+            self._derived += 1
         one = ParameterKind(True, type_id, dtype_id, shape_id, placed, has_grad, numel)
         self._append_row(section, name_id, one, statistics, missing)
         if isinstance(md5, str):

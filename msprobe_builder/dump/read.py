@@ -11,16 +11,13 @@ from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.limits import LARGEST_JSON
 from msprobe_builder.base.memory import without_garbage_collection
 from msprobe_builder.base.texts import Texts, storable
-from msprobe_builder.dump.argument_gradients import (
-    ARGUMENT_GRADIENTS,
-    by_argument,
-    has_argument_gradients,
-)
+from msprobe_builder.dump.argument_gradients import ARGUMENT_GRADIENTS, has_argument_gradients
 from msprobe_builder.dump.construct import Construct, construct_path, read_construct
-from msprobe_builder.dump.examples import Written
 from msprobe_builder.dump.flow_file import RecordedFlow, flow_path, read_flow
 from msprobe_builder.dump.json_stream import DumpReader
-from msprobe_builder.dump.names import ROOT, parse_gradients
+from msprobe_builder.dump.latest import Latest, OfBytes, Read
+from msprobe_builder.dump.names import parse_gradients
+from msprobe_builder.dump.numbered import Numbered, Numbering
 from msprobe_builder.dump.parameters import Parameters
 from msprobe_builder.dump.shape_pass import without_shape_pass
 from msprobe_builder.dump.source import InMemoryDump, Source
@@ -84,17 +81,17 @@ def read_dump(
     gradients_by_argument: bool = False,
     *,
     flat: bool = False,
-    names: dict[str, str] | None = None,
+    latest: Latest | None = None,
 ) -> Dump:
     """Read one rank; names, types and shapes are interned in ``texts``.
 
     ``gradients_by_argument`` prefers them where the dump has them. Without stack.json no call has
-    a stack. With ``flat`` no hierarchy is needed: without one it is a list of calls. Names of
-    calls that are in ``names`` are the same objects in this dump, and new ones are added.
+    a stack. With ``flat`` no hierarchy is needed: without one it is a list of calls. What is equal
+    to that of ``latest`` is the same objects; then it is of this dump.
 
     Raises BuildError naming the file when one is missing, damaged or of an unknown form.
     """
-    names = {} if names is None else names
+    latest = Latest() if latest is None else latest
     directory = source if isinstance(source, Path) else source.directory
     path = directory / "dump.json"
     if isinstance(source, Path):
@@ -103,41 +100,20 @@ def read_dump(
         # The hierarchy first: it is small, and without it there is nothing to build.
         twice: list[str] = []
         lacks = _lacking(directory, flat=flat) if isinstance(source, Path) else ()
-        hierarchy = {} if construct_path in lacks else _construct(source, twice)
-        is_flat = flat and hierarchy == {}
-        if not is_flat:
-            construct = read_construct(hierarchy, construct_path(directory), names)
-        del hierarchy  # as large as what was read of it
+        known = None if construct_path in lacks else _construct(source, latest, twice, flat=flat)
         repeated: list[str] = []
-        stacks = read_stacks({} if stack_path in lacks else _stacks(source, repeated), names)
+        stacks = Stacks() if stack_path in lacks else _stacks(source, latest, repeated)
         reader = _InMemoryReader(source) if isinstance(source, InMemoryDump) else _file_reader(path)
         parameters = Parameters(texts)
-        records: dict[str, int] = {}
-        recomputed: set[int] = set()
-        malformed: list[str] = []
-        for name, read in reader:
-            written = type(read) is Written
-            data = read.alike.record if written else read
-            is_record, number = isinstance(data, dict) and name != ROOT, len(records)
-            # A place in a large dict is far away, so it is gone to once.
-            if not is_record or records.setdefault(names.setdefault(name, name), number) < number:
-                name = _of_later_pass(name, records)
-                if not is_record or name in records:
-                    malformed.append(name)
-                    continue
-                records[names.setdefault(name, name)] = number
-            is_gradient = "parameters_grad" in name and parse_gradients(name) is not None
-            if data.get("is_recompute") is True and not is_gradient:
-                recomputed.add(number)
-            if written and isinstance(reader, DumpReader):
-                parameters.add_written(number, read, reader, is_gradient, gradients_by_argument)
-            elif is_gradient:
-                parameters.add_gradients(number, data)
-            else:
-                parameters.add_record(number, by_argument(data) if gradients_by_argument else data)
-        if is_flat:
+        read = Numbered(parameters, Numbering(latest), gradients_by_argument)
+        read.read(reader)
+        records = latest.records = read.numbers.finish()
+        recomputed, malformed = read.recomputed, read.malformed
+        if known is None:
             calls = (name for name in records if not parse_gradients(name))
             construct = Construct(dict.fromkeys(calls), None, 0)
+        else:
+            construct = known
     task = reader.header.get("task")
     if not isinstance(task, str) or not task:
         problem = "is not text" if "task" in reader.header else "is missing"
@@ -181,20 +157,6 @@ def _file_reader(path: Path) -> DumpReader:
     return DumpReader(path, by_example=is_large)
 
 
-def _of_later_pass(name: str, records: Mapping[str, int]) -> str:
-    """The name of a gradient, with the next number if one of a pass before has it already.
-
-    Schedules that put off gradients of weights bring those of several passes at once, and
-    recorders number them all alike.
-    """
-    stem, number = (parse_gradients(name) if name in records else None) or ("", None)
-    if number is None:
-        return name
-    while f"{stem}.parameters_grad.{number}" in records:
-        number += 1
-    return f"{stem}.parameters_grad.{number}"
-
-
 def _lacking(directory: Path, *, flat: bool) -> tuple[Callable[[Path], Path], ...]:
     """Which of the files beside dump.json that can be done without do not exist."""
     spared = (construct_path, stack_path) if flat else (stack_path,)
@@ -220,27 +182,42 @@ class _InMemoryReader:
         return iter(self._data.items())
 
 
-def _construct(source: Source, twice: list[str]) -> Any:
+def _construct(source: Source, latest: Latest, twice: list[str], *, flat: bool) -> Construct | None:
+    """The hierarchy; with ``flat`` None where there is none."""
+    path = construct_path(source if isinstance(source, Path) else source.directory)
+
+    def make(content: Any) -> Construct | None:
+        return None if flat and content == {} else read_construct(content, path, latest.names)
+
     if isinstance(source, InMemoryDump):
-        return source.construct
-    return load_json(construct_path(source), twice)
+        return make(source.construct)
+    return _made_of_json(path, twice, make, latest.construct)
 
 
-def _stacks(source: Source, repeated: list[str]) -> dict[str, Any]:
+def _stacks(source: Source, latest: Latest, repeated: list[str]) -> Stacks:
+    path = stack_path(source if isinstance(source, Path) else source.directory)
+
+    def make(content: Any) -> Stacks:
+        if not isinstance(content, dict):
+            raise BuildError(f"{path} does not hold a JSON object; dump this step again.")
+        return read_stacks(content, latest.names)
+
     if isinstance(source, InMemoryDump):
-        content: Any = source.stack
-        path = stack_path(source.directory)
-    else:
-        path = stack_path(source)
-        _require_file(path, "dump this step again")
-        content = load_json(path, repeated)
-    if not isinstance(content, dict):
-        raise BuildError(f"{path} does not hold a JSON object; dump this step again.")
-    return content
+        return make(source.stack)
+    _require_file(path, "dump this step again")
+    return _made_of_json(path, repeated, make, latest.stacks)
 
 
 def load_json(path: Path, twice: list[str]) -> Any:
     """Parsed content; keys that an object has twice are added to ``twice``, the last one counts."""
+    return _made_of_json(path, twice, lambda content: content, OfBytes())
+
+
+def _made_of_json(
+    path: Path, twice: list[str], make: Callable[[Any], Read], latest: OfBytes[Any]
+) -> Read:
+    """What ``make`` gives of the content of a file, or gave of the same of the latest dump."""
+    own: list[str] = []
 
     def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         content = dict(pairs)
@@ -248,15 +225,20 @@ def load_json(path: Path, twice: list[str]) -> Any:
             seen: set[str] = set()
             for key, _ in pairs:
                 if key in seen:
-                    twice.append(key)
+                    own.append(key)
                 seen.add(key)
         return content
 
+    goes_on = True
     try:
-        content, goes_on = parse_appended(read_bytes(path, LARGEST_JSON), object_pairs_hook=collect)
+        written = read_bytes(path, LARGEST_JSON)
+        digest, known = latest.find(written, twice)
+        if known is not None:
+            return known  # type: ignore[no-any-return]
+        content, goes_on = parse_appended(written, object_pairs_hook=collect)
+        del written
         if goes_on and not has_argument_gradients(path.parent):  # of another recorder
             raise ValueError
-        return content
     except FileNotFoundError as error:
         hint = "dump again"
         if path.name == "construct.json":
@@ -268,11 +250,16 @@ def load_json(path: Path, twice: list[str]) -> Any:
         problem = "nests values too deeply to be read"
         raise BuildError(f"{path} {problem}; dump this step again.") from error
     except ValueError as error:
-        if not path.stat().st_size and path.name == "construct.json":
-            return {}
-        if is_packed(path):
-            raise BuildError(f"{path} is compressed; unpack it.") from error
-        raise BuildError(f"{path} is cut off or damaged; dump this step again.") from error
+        if path.stat().st_size or path.name != "construct.json":
+            if is_packed(path):
+                raise BuildError(f"{path} is compressed; unpack it.") from error
+            raise BuildError(f"{path} is cut off or damaged; dump this step again.") from error
+        content = {}
+    twice += own
+    made = make(content)
+    if not goes_on:  # which one recorder alone may do
+        latest.keep(digest, made, own)
+    return made
 
 
 def _require_file(path: Path, remedy: str) -> None:

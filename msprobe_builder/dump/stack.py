@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,6 +79,7 @@ def format_frame(frame: Frame) -> str:
     return place if frame.source is None else f"{place}, \n {frame.source}"
 
 
+@lru_cache(maxsize=1 << 12)
 def is_framework(file: str) -> bool:
     """Whether a file is of a framework, of what records it, or of Python itself."""
     path = f"/{file}".replace("\\", "/")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from msprobe_builder.dump.names import Direction, Kind, Name
 
+Node = TypeVar("Node")
+
 
 def count_rounds(
-    top: Sequence[str], name_of: Callable[[str], Name], recomputed: Callable[[str], bool]
+    top: Sequence[Node], name_of: Callable[[Node], Name], recomputed: Callable[[Node], bool]
 ) -> tuple[list[int], int]:
     """Micro-step of each child of the root in order, and how many there are.
 

@@ -32,6 +32,7 @@ _Hash = NDArray[np.uint64]
 _MAX, _MIN, _MEAN, _NORM = range(4)
 _SEED = np.uint64(0x9E3779B97F4A7C15)
 _STIR = np.uint64(0xBF58476D1CE4E5B9)
+_SIEVE_BITS = 20
 
 
 def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
@@ -153,6 +154,7 @@ def _latest(
     Those ``at_start`` were there when their call began, others only when it ended.
     """
     node = table.node
+    given = given[_may_be_among(fingerprint[given], fingerprint[wanted])]
     # Inner calls end before outer ones although their last node is the same.
     width = 2 * int(tree.depth.max(initial=0)) + 6
     begins = width * np.arange(len(tree))
@@ -173,6 +175,14 @@ def _latest(
     found = np.empty(len(order), dtype=np.int64)
     found[order] = source
     return found[len(given) :]
+
+
+def _may_be_among(several: _Hash, others: _Hash) -> NDArray[np.bool_]:
+    """False only of fingerprints that are not among the others: those need not be sorted."""
+    shift = np.uint64(64 - _SIEVE_BITS)
+    sieve = np.zeros(1 << _SIEVE_BITS, dtype=bool)
+    sieve[others >> shift] = True
+    return np.asarray(sieve[several >> shift])
 
 
 def _grouped(fingerprint: _Hash) -> Int:

@@ -18,6 +18,7 @@ Int = NDArray[np.int64]
 
 _PARTS = Mark.VIEW | Mark.INCOMPLETE
 _MAKER = ("kind", "maker", "maker_section", "maker_position")
+_FURTHER = ("kind", "maker", "section", "position")  # the same of further ones
 _NAMED = (Maker.PARAMETER, Maker.BUFFER, Maker.GRADIENT)
 
 
@@ -89,13 +90,17 @@ def _numbers(rows: NDArray[Any], flow: RecordedFlow) -> Int:
     result[is_single] = singles
     known: dict[tuple[Any, ...], int] = {}
     first = int(singles.max(initial=-1)) + 1
-    for index in np.flatnonzero(~is_single).tolist():
-        row = rows[index]
-        begin = int(row["more"])
-        makers = [tuple(row[key].item() for key in _MAKER)]
-        makers += [one.item()[:4] for one in flow.makers[begin : begin + int(row["count"])]]
-        makers[1:] = [(kind, maker, section, at) for maker, at, kind, section in makers[1:]]
-        result[index] = first + known.setdefault(tuple(sorted(makers)), len(known))
+    several = rows[~is_single]
+    if not len(several):
+        return result
+    own = zip(*(several[key].tolist() for key in _MAKER), strict=True)
+    more = list(zip(*(flow.makers[key].tolist() for key in _FURTHER), strict=True))
+    begin, end = several["more"], several["more"].astype(np.int64) + several["count"]
+    makers = zip(own, begin.tolist(), end.tolist(), strict=True)
+    result[~is_single] = [
+        first + known.setdefault(tuple(sorted((one, *more[begin:end]))), len(known))
+        for one, begin, end in makers
+    ]
     return result
 
 

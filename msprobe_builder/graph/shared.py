@@ -5,12 +5,12 @@ Both sides of a comparison, and ranks that share out a model, mostly have the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from hashlib import blake2b
-
-import numpy as np
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.dump.construct import Construct
+from msprobe_builder.dump.latest import Latest
 from msprobe_builder.dump.names import parse_name
 from msprobe_builder.dump.parameters import Parameters
 from msprobe_builder.dump.read import Dump
@@ -19,36 +19,59 @@ from msprobe_builder.graph.parameter_table import ParameterTable, order_paramete
 from msprobe_builder.graph.tree import LARGE, Tree, build_tree
 
 
+@dataclass(frozen=True)
+class _Calls:
+    """All that a tree follows from; equal where the same calls are recorded in the same order."""
+
+    construct: Construct
+    records: dict[str, int]
+    recomputed: frozenset[int]
+    is_merged: bool
+
+    def equal(self, other: _Calls) -> bool:
+        one, two = self.construct, other.construct
+        return (
+            (self.is_merged, self.recomputed, one.micro_steps)
+            == (other.is_merged, other.recomputed, two.micro_steps)
+            and _equal(one.parent, two.parent)
+            and _equal(self.records, other.records)
+            and _equal(one.micro_step, two.micro_step)
+        )
+
+
 class Shared:
     """Hierarchies and columns of parameters, those of the latest dump where they are equal."""
 
     def __init__(self) -> None:
-        self._latest: tuple[Tree, list[Diagnostic]] | None = None
+        self.latest = Latest()
+        self._calls: _Calls | None = None
+        self._tree: tuple[Tree, list[Diagnostic]] | None = None
         self._table: ParameterTable | None = None
-        self._stacks = Stacks()
-        # What the latest ones follow from: that itself is, of a large dump, larger than they are.
-        self._calls, self._read = b"", b""
-        self.names: dict[str, str] = {}  # of all calls, each text once
+        self._read = Stacks()
+        self._stacks = self._read.compact()
 
     def tree(self, dump: Dump) -> tuple[Tree, list[Diagnostic]]:
         """What :func:`build_tree` gives."""
-        calls = _digest_of_calls(dump)
-        if self._latest is None or self._calls != calls:
-            self._latest, self._calls = build_tree(dump), calls
-        tree, found = self._latest
-        if len(tree) >= LARGE:
-            # It holds none of them, and any that stays keeps a megabyte around it.
-            self.names.clear()
-            parse_name.cache_clear()
+        calls = _Calls(dump.construct, dump.records, dump.recomputed, dump.is_merged)
+        if self._tree is None or self._calls is None or not calls.equal(self._calls):
+            self._tree = build_tree(dump)
+            if len(self._tree[0]) >= LARGE:
+                # It holds no names, and any that stays keeps a megabyte around it.
+                parse_name.cache_clear()
+        self._calls = calls
+        tree, found = self._tree
         return tree, list(found)
 
     def stacks(self, stacks: Stacks) -> Stacks:
-        """The same stacks, or those of the latest dump where they are equal."""
-        read = _digest_of_stacks(stacks)
-        if read != self._read:
-            self._read, self._stacks = read, stacks.compact()
-            if len(stacks.of_name) >= LARGE:
-                parse_name.cache_clear()
+        """The same in little memory, with the numbers of the latest dump where they are equal."""
+        if stacks is not self._read:
+            if _equal(stacks.of_name, self._read.of_name):
+                self._stacks = replace(stacks, of_name=self._stacks.of_name)
+            else:
+                self._stacks = stacks.compact()
+                if len(stacks.of_name) >= LARGE:
+                    parse_name.cache_clear()
+            self._read = stacks
         return self._stacks
 
     def table(self, tree: Tree, parameters: Parameters) -> ParameterTable:
@@ -57,44 +80,8 @@ class Shared:
         return self._table
 
 
-def _digest_of_calls(dump: Dump) -> bytes:
-    """Equal where the same calls are recorded in the same order: all that a tree follows from."""
-    construct = dump.construct
-    steps = construct.micro_step
-    return _digest(
-        [repr((dump.is_merged, construct.micro_steps, sorted(dump.recomputed)))],
-        construct.parent,
-        construct.parent.values(),
-        dump.records,
-        {} if steps is None else steps,
-        b"" if steps is None else _bytes_of(steps.values()),
-    )
-
-
-def _digest_of_stacks(stacks: Stacks) -> bytes:
-    """Equal for equal stacks of the same names."""
-    numbers = _bytes_of(stacks.of_name.values())
-    return _digest([repr((stacks.stacks, stacks.skipped))], stacks.of_name, numbers)
-
-
-def _bytes_of(numbers: Iterable[int]) -> bytes:
-    return np.fromiter(numbers, np.int64).tobytes()
-
-
-def _digest(*parts: Iterable[str | None] | bytes) -> bytes:
-    """One for numbers, and for texts and where each of them begins."""
-    result = blake2b(digest_size=16)
-    for part in parts:
-        if isinstance(part, bytes):
-            result.update(len(part).to_bytes(8, "little") + part)
-            continue
-        texts = list(part)
-        result.update(len(texts).to_bytes(8, "little"))
-        result.update(_bytes_of(-1 if text is None else len(text) for text in texts))
-        for first in range(0, len(texts), _BLOCK):
-            together = "".join(text or "" for text in texts[first : first + _BLOCK])
-            result.update(together.encode("utf-8", "surrogatepass"))
-    return result.digest()
-
-
-_BLOCK = 1 << 16  # texts at a time
+def _equal(one: Mapping[str, object] | None, other: Mapping[str, object] | None) -> bool:
+    """Whether two dicts have the same keys and values in the same order."""
+    if one is other or one is None or other is None:
+        return one is other
+    return list(one) == list(other) and list(one.values()) == list(other.values())

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, groupby
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.diagnostics import Diagnostic, about
-from msprobe_builder.dump.names import (
-    COLLECTION,
-    ROOT,
-    Direction,
-    Kind,
-    Name,
-    module_path,
-    parse_gradients,
-    parse_name,
-)
+from msprobe_builder.dump.names import COLLECTION, ROOT, Direction, Kind, Name, format_name
 from msprobe_builder.dump.read import Dump
 from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.call_names import ParsedNames, WrittenNames
 from msprobe_builder.graph.calls import Calls, calls_of
+from msprobe_builder.graph.entries import Entries
 from msprobe_builder.graph.micro_steps import count_rounds
-from msprobe_builder.graph.parents import Parents, recorded_parents
+from msprobe_builder.graph.parents import recorded_parents
+from msprobe_builder.graph.preorder import ordered
 
 Int = NDArray[np.int64]
 # Of so many nodes names are made where they are asked for; of fewer it is faster to have them.
@@ -60,112 +53,93 @@ class Tree:
 
 def build_tree(dump: Dump) -> tuple[Tree, list[Diagnostic]]:
     """Rebuild the hierarchy of one dump; every call of the dump is in it exactly once."""
-    parents, parsed, diagnostics = recorded_parents(dump)
-    diagnostics += _hang_gradients(parents, parsed, dump)
-    without_record = [
-        name
-        for name in parents
-        if name not in dump.records and parsed[name].kind is not Kind.COLLECTION
-    ]
+    entries, diagnostics = recorded_parents(dump)
     if dump.records:
+        lacking = (entries.record < 0) & (entries.calls.kind != Kind.COLLECTION)
+        without_record = [entries.names[entry] for entry in np.flatnonzero(lacking).tolist()]
         diagnostics += about(
             "info",
             "call_without_record",
             [name for name in without_record if name not in ("optimizer", "clip_grad")],
             fact("note.without_record"),
         )
-    children = _children(parents)
-    _group_apis(children, parsed, taken=parents)
-    names, parent = preorder(ROOT, children[None], lambda name: children.get(name, ()))
-    tree_parsed = [Name(Kind.MODULE, ROOT, Direction.NONE, 0)]
-    tree_parsed += [parsed[name] for name in names[1:]]
-    parent_column = np.array(parent, dtype=np.int64)
-    end, depth = extents(parent)
-    micro_step, micro_steps = _micro_steps(names, parent, children[None], parsed, dump)
-    record = np.array([dump.records.get(name, -1) for name in names], dtype=np.int64)
-    recomputed = np.isin(record, list(dump.recomputed)) if dump.recomputed else record < -1
+    parent, collections, place = _with_collections(entries)
+    nodes, parents, end, depth = ordered(parent, place)
+    calls = _calls_of_nodes(entries.calls, collections, nodes)
+
+    def of_nodes(column: NDArray[Any], otherwise: int) -> NDArray[Any]:
+        """A column of entries by node; the root and collections have none."""
+        rest = np.full(len(collections) + 1, otherwise, dtype=column.dtype)
+        return np.asarray(np.append(column, rest)[nodes])
+
+    recomputed = of_nodes(entries.recomputed, 0)
+    record = of_nodes(entries.record, -1)
+    steps = None if entries.micro_step is None else of_nodes(entries.micro_step, -1)
+    micro_step, micro_steps = _micro_steps(calls, parents, end, recomputed, steps, dump)
+    is_large = len(nodes) >= LARGE
+    parsed = ParsedNames(calls) if is_large else list(ParsedNames(calls))
     tree = Tree(
-        names=names,
-        parsed=tree_parsed,
-        parent=parent_column,
+        names=WrittenNames(calls) if is_large else list(map(format_name, parsed)),
+        parsed=parsed,
+        parent=parents,
         subtree_end=end,
         depth=depth,
-        micro_step=np.array(micro_step, dtype=np.int64),
+        micro_step=micro_step,
         record=record,
         is_recompute=recomputed,
         micro_steps=micro_steps,
     )
-    if len(tree) >= LARGE:
-        calls = tree.calls
-        tree = replace(tree, names=WrittenNames(calls), parsed=ParsedNames(calls))
+    vars(tree)["calls"] = calls  # that otherwise would be made of the names
     return tree, diagnostics
 
 
-def _hang_gradients(parents: Parents, parsed: dict[str, Name], dump: Dump) -> list[Diagnostic]:
-    """Add parameter gradients as last children of the module's last backward call."""
-    calls: dict[str, dict[int, str]] = {}  # backward ones by stem
-    for entry in parents:
-        name = parsed[entry]
-        if name.kind is Kind.MODULE and name.direction is Direction.BACKWARD:
-            calls.setdefault(name.stem, {})[name.call] = entry
-    enclosing: dict[str, str] | None = None  # backward calls by path, made when needed
-    homeless = []
-    for record in dump.records:
-        found = parse_gradients(record) if "parameters_grad" in record else None
-        if found is None or record in parents:
-            continue
-        parsed[record] = parse_name(record)
-        stem, call = found
-        backward = calls.get(stem)
-        if backward:
-            parents[record] = backward.get(-1 if call is None else call, backward[max(backward)])
-            continue
-        if enclosing is None:
-            enclosing = _backward_by_path(calls)
-        parents[record] = _enclosing(stem, enclosing)
-        homeless.append(record)
-    return about(
-        "info",
-        "gradient_without_backward",
-        homeless,
-        fact("note.gradients_placed"),
-    )
+def _with_collections(entries: Entries) -> tuple[Int, list[str], Int]:
+    """Replace each run of two or more APIs at the root by a collection that holds them.
 
-
-def _backward_by_path(calls: dict[str, dict[int, str]]) -> dict[str, str]:
-    return {module_path(stem): entries[max(entries)] for stem, entries in calls.items()}
-
-
-def _enclosing(stem: str, by_path: dict[str, str]) -> str | None:
-    path = module_path(stem)
-    while "." in path:
-        path = path.rpartition(".")[0]
-        if path in by_path:
-            return by_path[path]
-    return None
-
-
-def _children(parents: Parents) -> dict[str | None, list[str]]:
-    children: dict[str | None, list[str]] = {None: []}
-    for name, parent in parents.items():
-        children.setdefault(parent, []).append(name)
-    return children
-
-
-def _group_apis(
-    children: dict[str | None, list[str]], parsed: dict[str, Name], taken: Parents
-) -> None:
-    """Replace each run of two or more APIs at the root by a collection that holds them."""
+    Gives the parents, names of collections, which are numbered behind all entries, and by what
+    siblings are ordered.
+    """
+    parent, names, first = entries.parent.copy(), list[str](), list[int]()
     numbers = count()
+    taken = entries.numbers
 
-    def collect(run: list[str]) -> str:
+    def collect(run: list[int]) -> int:
         name = next(name for name in map(f"{COLLECTION}.{{}}".format, numbers) if name not in taken)
-        parsed[name] = Name(Kind.COLLECTION, name, Direction.NONE, 0)
-        children[name] = run
-        return name
+        parent[run] = len(entries) + len(names)
+        names.append(name)
+        first.append(run[0])
+        return -1
 
-    is_api = (parsed[name].kind is Kind.API for name in children[None])
-    children[None] = runs_collected(children[None], is_api, collect)
+    top = np.flatnonzero(parent < 0)
+    runs_collected(top.tolist(), entries.calls.is_api[top].tolist(), collect)
+    at_root = np.full(len(names), -1, dtype=np.int64)
+    place = np.r_[np.arange(len(entries)), np.array(first, dtype=np.int64)]
+    return np.r_[parent, at_root], names, place
+
+
+def _calls_of_nodes(calls: Calls, collections: list[str], nodes: Int) -> Calls:
+    """The columns of entries, collections and the root in the order of the nodes.
+
+    Stems are numbered in the order in which they come.
+    """
+    more = len(collections)
+    known = {stem: number for number, stem in enumerate(calls.stems)}
+    own = [known.setdefault(stem, len(known)) for stem in (*collections, ROOT)]
+    stems, stem = list(known), np.r_[calls.stem, own][nodes]
+    first = np.full(len(stems), len(nodes), dtype=np.int64)
+    first[stem[::-1]] = np.arange(len(nodes))[::-1]
+    order = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(nodes))]
+    number = np.empty(len(stems), dtype=np.int64)
+    number[order] = np.arange(len(order))
+    kind = np.r_[calls.kind, [int(Kind.COLLECTION)] * more, int(Kind.MODULE)].astype(np.int8)
+    none = np.zeros(more + 1, dtype=np.int8)  # neither direction nor number
+    return Calls(
+        kind[nodes],
+        np.r_[calls.direction, none][nodes],
+        number[stem],
+        np.r_[calls.call, none][nodes],
+        [stems[one] for one in order.tolist()],
+    )
 
 
 def runs_collected(
@@ -180,61 +154,42 @@ def runs_collected(
     return result
 
 
-def preorder(
-    root: Node, top: Sequence[Node], children: Callable[[Node], Sequence[Node]]
-) -> tuple[list[Node], list[int]]:
-    """``root`` and all nodes below it, parents before children, and the parent of each."""
-    nodes, parent = [root], [-1]
-    pending = [(node, 0) for node in reversed(top)]
-    while pending:
-        node, above = pending.pop()
-        index = len(nodes)
-        nodes.append(node)
-        parent.append(above)
-        pending.extend([(child, index) for child in reversed(children(node))])
-    return nodes, parent
-
-
-def extents(parent: list[int]) -> tuple[Int, Int]:
-    """Last index of each subtree and depth of each node."""
-    end = list(range(len(parent)))
-    depth = [0] * len(parent)
-    for index in range(1, len(parent)):
-        depth[index] = depth[parent[index]] + 1
-    for index in range(len(parent) - 1, 0, -1):
-        if end[index] > end[parent[index]]:
-            end[parent[index]] = end[index]
-    return np.array(end, dtype=np.int64), np.array(depth, dtype=np.int64)
-
-
 def _micro_steps(
-    names: list[str],
-    parent: list[int],
-    top: list[str],
-    parsed: dict[str, Name],
+    calls: Calls,
+    parent: Int,
+    end: Int,
+    recomputed: NDArray[np.bool_],
+    steps: Int | None,
     dump: Dump,
-) -> tuple[list[int], int]:
+) -> tuple[Int, int]:
     """Recorded micro-steps where the dump has them (Megatron), else counted rounds, inherited."""
-    recorded = dump.construct.micro_step
-    result = [0] * len(names)
-    if recorded is None:
-        rounds, count = count_rounds(
-            top, parsed.__getitem__, lambda name: dump.records.get(name) in dump.recomputed
+    if steps is None:
+        top = np.flatnonzero(parent == 0)
+        names = dict(zip(top.tolist(), _names_of(calls, top), strict=True))
+        rounds, number = count_rounds(
+            list(names), names.__getitem__, lambda node: bool(recomputed[node])
         )
-        of_top = dict(zip(top, rounds, strict=True))
-    else:
-        count = max(dump.construct.micro_steps, 1 + max(recorded.values(), default=0))
-        of_top = {}
-    for index in range(1, len(names)):
-        name = names[index]
-        known = of_top.get(name) if recorded is None else recorded.get(name)
-        if known is not None:
-            result[index] = known
-        elif parsed[name].kind is Kind.COLLECTION and recorded is not None:
-            result[index] = recorded.get(names[index + 1], 0)
-        else:
-            result[index] = result[parent[index]]
-    return result, count
+        counted = np.zeros(len(parent), dtype=np.int64)
+        counted[1:] = np.repeat(np.array(rounds, dtype=np.int64), end[top] + 1 - top)
+        return counted, number
+    recorded = dump.construct.micro_step or {}
+    result = steps.tolist()
+    result[0] = 0
+    is_collection = (calls.kind == Kind.COLLECTION).tolist()
+    above = parent.tolist()
+    for node in range(1, len(result)):
+        if result[node] < 0 and is_collection[node]:
+            first = result[node + 1] if node + 1 < len(result) else -1
+            result[node] = max(first, 0)
+        elif result[node] < 0:
+            result[node] = result[above[node]]
+    number = max(dump.construct.micro_steps, 1 + max(recorded.values(), default=0))
+    return np.array(result, dtype=np.int64), number
+
+
+def _names_of(calls: Calls, nodes: Int) -> list[Name]:
+    parsed = ParsedNames(calls)
+    return [parsed[node] for node in nodes.tolist()]
 
 
 def is_outside_of_modules(tree: Tree, node: int) -> bool:

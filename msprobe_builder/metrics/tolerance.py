@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.memory import FIRST_OPERANDS, unread_operands
 from msprobe_builder.graph.parameter_table import ParameterTable
@@ -28,14 +27,17 @@ def meaningless_rows(tree: Tree, table: ParameterTable, texts: Texts, rank: int)
     result |= is_input & np.isin(table.name_id, out)
     result |= (table.section == Section.OUTPUT) & tree.calls.are(is_uninitialised)[table.node]
     result |= unread_operands(tree, table, texts)
-    start = np.searchsorted(table.node, np.arange(len(tree) + 1))
-    for node, name in enumerate(tree.parsed):
-        if name.kind is not Kind.API or name.direction is not Direction.FORWARD:
-            continue
-        rows = range(int(start[node]), int(start[node + 1]))
-        if overwrites(name.stem):
+    calls = tree.calls
+    concerned = calls.of_stems(lambda one: overwrites(one) or function_of(one) is not None)
+    nodes = np.flatnonzero(calls.is_forward_call & (concerned > 0))
+    first, last = np.searchsorted(table.node, [nodes, nodes + 1])
+    for number, begin, end in zip(
+        calls.stem[nodes].tolist(), first.tolist(), last.tolist(), strict=True
+    ):
+        stem, rows = calls.stems[number], range(begin, end)
+        if overwrites(stem):
             result[[row for row in rows if _is_first_operand(table, row, texts)]] = True
-        result[list(_without_data(name.stem, table, rows, texts, rank))] = True
+        result[list(_without_data(stem, table, rows, texts, rank))] = True
     return result
 
 

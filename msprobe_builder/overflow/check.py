@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import Direction, Kind, format_name
+from msprobe_builder.dump.names import Direction, format_name
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import lowest_numbers
 from msprobe_builder.graph.parameter_table import ParameterTable
@@ -132,9 +132,8 @@ def _deliberate(tree: Tree, table: ParameterTable, texts: Texts, values: Values,
     size = len(tree)
     if not bad.any():
         return np.zeros(len(table), dtype=bool)
-    direction = np.array([name.direction for name in tree.parsed])
-    is_module = np.array([name.kind == Kind.MODULE for name in tree.parsed])
-    forward = (direction != Direction.BACKWARD)[table.node]
+    is_module = tree.calls.is_module
+    forward = (tree.calls.direction != Direction.BACKWARD)[table.node]
     is_input = table.section == Section.INPUT
     is_output = table.section == Section.OUTPUT
 
@@ -179,7 +178,7 @@ def _grown(tree: Tree, table: ParameterTable, texts: Texts, is_input: Bool, left
     number that was given as a factor.
     """
     size = len(tree)
-    is_call = np.array([name.direction != Direction.NONE for name in tree.parsed])
+    is_call = tree.calls.direction != Direction.NONE
     contains_calls = np.zeros(size, dtype=bool)
     contains_calls[tree.parent[1:][is_call[1:]]] = True
     norm = table.statistics[_NORM]

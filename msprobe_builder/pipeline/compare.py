@@ -190,6 +190,9 @@ def _read_both(
             if 1 - number in sides:
                 source = _with_wholes(source, sources[1 - number], sides[1 - number][0])
             sides[number] = _read(job, number, source, texts, report, shared)
+    del shared  # and with it the names of all calls
+    if max(len(side.tree) for side, _ in sides.values()) >= LARGE:
+        give_back_pieces()
     for number in range(2):
         diagnostics += _placed(sides[number][1], job, number)
     npu, bench_side = sides[0][0], sides[1][0]
@@ -306,7 +309,7 @@ def read_rank(
 ) -> tuple[Side, list[Diagnostic]]:
     """One rank with its hierarchy, of which ``shared`` may know parts from another."""
     shared = shared or Shared()
-    dump = read_dump(source, texts, gradients_by_argument, flat=flat, names=shared.names)
+    dump = read_dump(source, texts, gradients_by_argument, flat=flat, latest=shared.latest)
     tree, found = shared.tree(dump)
     found += about(
         "warning",
@@ -347,7 +350,7 @@ def read_rank(
         count = dump.stacks.skipped
         found.append(Diagnostic("info", "malformed_stack", message, count=count))
     parameters, flow, sketches = dump.parameters, dump.flow, dump.sketches
-    # From here on nothing holds the names of calls, which are as large as all columns.
+    # What is handed on holds no names of calls, which are as large as all columns.
     dump = replace(dump.without_calls(), stacks=shared.stacks(dump.stacks))
     table = shared.table(tree, parameters)
     if flow is not None:

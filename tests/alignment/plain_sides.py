@@ -17,7 +17,8 @@ from msprobe_builder.align.evidence.words import Words
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Direction, Kind, Name
-from msprobe_builder.graph.tree import Tree, extents
+from msprobe_builder.graph.preorder import extents
+from msprobe_builder.graph.tree import Tree
 from msprobe_builder.match.outline import Outline
 from msprobe_builder.match.signature import Signatures
 from tests.alignment.test_traits import joined, level_of, numel

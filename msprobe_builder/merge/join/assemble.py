@@ -19,9 +19,10 @@ from msprobe_builder.dump.names import (
 )
 from msprobe_builder.dump.stack import Frame, Stacks
 from msprobe_builder.graph.micro_steps import count_rounds
+from msprobe_builder.graph.preorder import extents, preorder
 from msprobe_builder.graph.provenance import with_places_of_origin
 from msprobe_builder.graph.side import Side
-from msprobe_builder.graph.tree import Tree, extents, preorder, runs_collected
+from msprobe_builder.graph.tree import Tree, runs_collected
 from msprobe_builder.merge.join.micro_batches import FINAL
 from msprobe_builder.merge.join.naming import merged_names
 from msprobe_builder.merge.join.rows import merged_rows

@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from msprobe_builder.base.memory import give_back_arrays
+from msprobe_builder.base.memory import give_back_arrays, leave_modules_alone
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.executors.attempt import Finished, Work, attempt, lost, silent
 from msprobe_builder.pipeline.kept import Keeper
@@ -112,6 +112,7 @@ _OF_A_SCRIPT = ("__spec__", "__file__")
 def _begin_worker() -> None:
     """Leave Ctrl-C to the parent, and end when the parent is killed."""
     give_back_arrays()
+    leave_modules_alone()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

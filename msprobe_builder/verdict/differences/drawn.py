@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +13,8 @@ from msprobe_builder.operators.operator import Kind
 from msprobe_builder.operators.table import draws
 
 Bool = NDArray[np.bool_]
+
+_INPUT = int(Section.INPUT)  # to be compared with at once
 
 
 def drawing_calls(part: Part, texts: Texts) -> Bool:
@@ -43,7 +43,7 @@ def _draws(part: Part, node: int, texts: Texts) -> bool:
     first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
     plain: dict[str, str] = {}
     by_type: dict[str, list[str]] = {"float": [], "bool": []}
-    for row in _inputs(part, range(first, last)):
+    for row in (first + np.flatnonzero(table.section[first:last] == _INPUT)).tolist():
         name, _, inner = texts.values[table.name_id[row]].removeprefix("input.").partition(".")
         value, kind = int(table.value_id[row]), int(table.type_id[row])
         is_text = not table.is_tensor[row] and not inner
@@ -52,7 +52,3 @@ def _draws(part: Part, node: int, texts: Texts) -> bool:
             by_type[texts.values[kind]].append(plain[name])
     operator = part.calls.operators[int(part.calls.stem[node])]
     return draws(operator, plain, by_type["float"], by_type["bool"])
-
-
-def _inputs(part: Part, rows: Iterable[int]) -> list[int]:
-    return [row for row in rows if part.table.section[row] == Section.INPUT]

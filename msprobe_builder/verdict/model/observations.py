@@ -175,7 +175,10 @@ def _read(
     moved[:, broken[:_MEAN].any(axis=0)] = WORST
     moved = np.minimum(moved, WORST)
     several = elements >= SEVERAL  # of a single one all numbers are the same
-    result.is_factor[rows] = several & _are_multiples(debug, reference, rms)
+    several &= np.count_nonzero(debug != reference, axis=0) >= _THREE
+    result.is_factor[rows[several]] = _are_multiples(
+        debug[:, several], reference[:, several], rms[several]
+    )
     for column, values in (
         (result.rms, rms),
         (result.norm, reference[_NORM]),

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.part import inputs_of
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.amounts import A_FLIP
 from msprobe_builder.verdict.model.arrangement import blindly_before
@@ -230,16 +231,11 @@ def _carried(runs: Runs, seen: Observations) -> Float:
 
 def _same_shapes(runs: Runs, node: int) -> bool:
     """Whether a call is given tensors of the same sizes on both sides."""
-    table, bench = runs.npu.table, runs.bench.table
     given, there = (
-        [
-            int(part.shape_id[row])
-            for row in range(*np.searchsorted(part.node, [at, at + 1]).tolist())
-            if part.is_tensor[row] and part.section[row] == Section.INPUT
-        ]
-        for part, at in ((table, node), (bench, int(runs.partner[node])))
+        part.table.shape_id[inputs_of(part.table, at)]
+        for part, at in ((runs.npu, node), (runs.bench, int(runs.partner[node])))
     )
-    return given == there
+    return np.array_equal(given, there)
 
 
 def _given_agrees(evidence: Evidence) -> Bool:

@@ -18,6 +18,7 @@ from msprobe_builder.graph.memory import meaningless
 from msprobe_builder.graph.part import Part, put_out_by
 from msprobe_builder.graph.producers import producers
 from msprobe_builder.metrics.result import PairResult
+from msprobe_builder.operators import questions
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.differences.mispaired import (
     inside_cells,
@@ -275,7 +276,8 @@ def _comparable(npu: Part, bench: Part, partner: Int, other: Int, *, merged: boo
 
 def _exchange_operands(npu: Part, bench: Part, other: Int) -> None:
     """Pair the operands of sums and products by what they hold where they come the other way."""
-    off = other >= 0
+    table, commutes = npu.table, npu.calls.are(questions.commutes)
+    off = (other >= 0) & (table.section == Section.INPUT) & commutes[table.node]
     rows = np.flatnonzero(off)
     debug, reference = npu.table.statistics[:, rows], bench.table.statistics[:, other[rows]]
     off[rows] = ((debug != reference) & ~(np.isnan(debug) & np.isnan(reference))).any(axis=0)

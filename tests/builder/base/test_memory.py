@@ -61,3 +61,22 @@ def test_smaller_arrays_are_not_asked_of_the_system_again() -> None:
         [sys.executable, "-c", _ONE_AFTER_THE_OTHER], capture_output=True, text=True, check=True
     )
     assert int(told.stdout) < 50_000  # pages; 200 arrays have 102,400
+
+
+_TWICE = """
+import gc
+from msprobe_builder.base.memory import leave_modules_alone
+leave_modules_alone()
+first = gc.get_freeze_count()
+kept = [[] for _ in range(1000)]
+leave_modules_alone()
+print(first > 1000, gc.get_freeze_count() <= first, gc.isenabled())
+"""
+
+
+def test_garbage_is_looked_for_in_what_is_made_later() -> None:
+    """However often a program builds."""
+    told = subprocess.run(
+        [sys.executable, "-c", _TWICE], capture_output=True, text=True, check=True
+    )
+    assert told.stdout.split() == ["True", "True", "True"]

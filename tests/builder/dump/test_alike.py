@@ -306,3 +306,38 @@ def test_a_key_that_is_there_twice_is_told_once(tmp_path: Path) -> None:
     data = ",\n ".join(f'"Torch.a.{n}.forward": {{"output": [{row}]}}' for n in range(3))
     text = f'{{"task": "statistics", "data": {{"Torch.z.0.forward": {{}},\n {data}}}}}'
     assert same_all_ways(tmp_path, text)["dump"][-1] == ("d", "d", "d")
+
+
+@pytest.mark.parametrize("module", [None, compiled.compiled])
+def test_whole_numbers_are_what_records_have_alike(tmp_path: Path, module: Any) -> None:
+    """As some recorders write statistics of whole numbers; other numbers have rows of their own."""
+    row = (
+        '{"type": "torch.Tensor", "dtype": "torch.int64", "shape": [2], "Max": %s, "Min": -0, '
+        '"Mean": %s, "Norm": null, "requires_grad": false}'
+    )
+    numbers = [(7, "0.5"), (7, "1.5"), (7, "2.5"), (9, "3.5"), (9, "NaN"), (7, "4.5")]
+    data = ",\n ".join(
+        f'"Torch.a.{n}.forward": {{"output": [{row % one}]}}' for n, one in enumerate(numbers)
+    )
+    text = f'{{"task": "statistics", "data": {{"Torch.z.0.forward": {{}},\n {data}}}}}'
+    full = same_all_ways(tmp_path, text)
+    shown = np.array(full["statistics"]).view(np.float64)
+    assert shown[0].tolist() == [number for number, _ in numbers]
+    assert shown[2, :4].tolist() == [0.5, 1.5, 2.5, 3.5]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(read, "_SMALL", -1)
+        patch.setattr(compiled, "compiled", module)
+        # One of each kind, and the last of the file.
+        assert read_dump(tmp_path, Texts()).parameters._row_count() == 3
+
+
+def test_what_is_computed_of_a_number_is_computed_of_each(tmp_path: Path) -> None:
+    row = '{"type": "torch.Tensor", "dtype": "torch.float32", "shape": [1], "md5": %s}'
+    data = ",\n ".join(
+        f'"Torch.a.{n}.forward": {{"output": [{row % one}]}}'
+        for n, one in enumerate(("-1.5", "-2.5", "-3.5", "-4.5"))
+    )
+    text = f'{{"task": "statistics", "data": {{"Torch.z.0.forward": {{}},\n {data}}}}}'
+    full = same_all_ways(tmp_path, text)
+    shown = np.array(full["statistics"]).view(np.float64)
+    assert shown[3].tolist() == [1.5, 2.5, 3.5, 4.5]

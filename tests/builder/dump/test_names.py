@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe_builder.dump import names
+from msprobe_builder.dump.name_columns import columns_of_names
 from msprobe_builder.dump.names import (
     Direction,
     Kind,
@@ -14,7 +14,6 @@ from msprobe_builder.dump.names import (
     format_name,
     parse_gradients,
     parse_name,
-    parse_names,
 )
 
 
@@ -50,12 +49,14 @@ _WORDS = st.sampled_from(
 _NAMES = st.lists(_WORDS, min_size=1, max_size=7).map(".".join) | st.text(max_size=30)
 
 
-@given(st.lists(_NAMES, max_size=5), st.sampled_from([0, 9]))
-def test_many_are_taken_apart_alike(texts: list[str], remembered: int) -> None:
-    """Whether or not there are more of them than are remembered."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(names, "_REMEMBERED", remembered)
-        assert list(parse_names(texts)) == list(map(parse_name, texts))
+@given(st.lists(_NAMES, max_size=5))
+def test_many_are_taken_apart_alike(texts: list[str]) -> None:
+    kind, direction, stem, call, stems = columns_of_names(texts)
+    columns = (kind, stem, direction, call)
+    several = zip(*(column.tolist() for column in columns), strict=True)
+    parsed = [(kind, stems[stem], direction, call) for kind, stem, direction, call in several]
+    assert parsed == [tuple(parse_name(text)) for text in texts]
+    assert stems == list(dict.fromkeys(one[1] for one in parsed))
 
 
 @given(_NAMES)
