@@ -157,22 +157,20 @@ export class GaHierarchy extends LocalizedElement {
       return;
     }
     const [npu, bench] = graphs;
-    this.view.setGraphs(npu, bench);
-    this.view.setMicroStep(this.state.view.micro);
     const place = placeOf(this.state, graphs);
     this.place = place;
     const before = this.left.get(place);
-    if (before) {
-      this.view.setState(before);
-      return;
-    }
     // What verdict and colours call clean has no errors to lead to.
-    if (coloursOf(this.state) === 'role' && isRounding(verdictOf(this.state))) {
-      this.view.expand((expansion) => expansion.toLevel(OPEN_LEVELS));
-      return;
-    }
-    this.expandToErrors();
-    const first = firstError(npu);
+    const isClean = coloursOf(this.state) === 'role' && isRounding(verdictOf(this.state));
+    // At once: laid out twice, a large graph comes late.
+    this.view.setGraphs(npu, bench, (expansion) => {
+      if (before) return;
+      if (isClean) expansion.toLevel(OPEN_LEVELS);
+      else expansion.toErrors(leastError(npu));
+    });
+    this.view.setMicroStep(this.state.view.micro);
+    if (before) this.view.setState(before);
+    const first = before || isClean ? -1 : firstError(npu);
     if (first >= 0) this.view.bring({ side: Side.NPU, index: first });
   }
 
