@@ -163,8 +163,7 @@ export class HierarchyView extends Emitter {
 
   /** Marks search hits of one side, ascending; they replace those of both sides. */
   setHits(side: Side, indices: Int32Array): void {
-    this.painter.setHits(side, indices);
-    this.invalidate();
+    if (this.painter.setHits(side, indices)) this.invalidate();
   }
 
   /** The share of the width that the first side has, 0…1. */

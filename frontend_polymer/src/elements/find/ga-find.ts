@@ -284,7 +284,9 @@ export class GaFind extends LocalizedElement {
     graphs: AppState['graphs'],
     isOpen: boolean,
   ): readonly string[] {
-    return isOpen && graphs && condition.choices ? choicesIn(graphs[Side.NPU], condition) : NO_CHOICES;
+    return isOpen && graphs && condition.choices
+      ? choicesIn(graphs[Side.NPU], condition)
+      : NO_CHOICES;
   }
 
   _word({ key }: { key: ConditionKey }, part: 'name' | 'hint', text: Texts): string {
