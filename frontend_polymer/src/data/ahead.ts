@@ -11,7 +11,7 @@ const PREFIX = 'p.graph_ascend.';
  */
 export function askAhead(fragment: string): Fetch {
   const urls = [new URL('catalog', document.baseURI), ...graphUrls(fragment)];
-  const asked = new Map(urls.map((url) => [url.href, globalThis.fetch(url)]));
+  const asked = new Map(urls.map((url) => [url.href, globalThis.fetch(url).then(read)]));
   // Who asks for the same hears of it.
   for (const answer of asked.values()) answer.catch(() => undefined);
   return async (url, init) => {
@@ -23,6 +23,13 @@ export function askAhead(fragment: string): Fetch {
     init.signal?.throwIfAborted();
     return response ?? globalThis.fetch(url, init);
   };
+}
+
+/** Reads the body, too: a large one does not wait for who asks. */
+function read(response: Response): Response {
+  const body = response.arrayBuffer();
+  body.catch(() => undefined);
+  return Object.assign(response, { arrayBuffer: () => body });
 }
 
 /** Both sides of the graph; see session/address.ts for what addresses say. */
