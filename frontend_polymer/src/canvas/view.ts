@@ -52,10 +52,13 @@ export class HierarchyView extends Emitter {
       (side) => this.extent(side),
       (side) => this.moved(side),
     );
-    this.panes = new Panes(host, () => this.camera.update(this.controls.active));
+    this.panes = new Panes(
+      host,
+      () => this.camera.update(this.controls.active),
+      () => this.draw(),
+    );
     this.controls = new Controls(this.controlled());
     this.panes.paint(this.painter.palette);
-    this.panes.arrange();
   }
 
   /** Takes the elements out of the host. The view cannot be used again. */

@@ -232,9 +232,10 @@ export class GaApp extends LocalizedElement implements CommandTarget {
 
   private stateChanged(state: AppState, previous: AppState): void {
     const isJump = state.jumps !== previous.jumps;
-    this.state = state;
     const file = fileOf(state);
+    // Before anything is made with other words.
     if (file) nameSides({ debug: file.npuName, reference: file.benchName });
+    this.state = state;
     this.windowTitle.say(shownPlace(state, this.text), this.text.title);
     if (state.view !== previous.view) {
       this.address.write(this.currentView(state.view), isJump);

@@ -214,7 +214,7 @@ export class GaOverview extends LocalizedElement {
     (this.$['counts'] as HTMLElement).replaceChildren(table);
     this.moreCounts = more;
     const cell = this.makeCurrent();
-    if (held) cell?.focus();
+    if (held) cell?.focus({ preventScroll: true });
   }
 
   /** Called with every change of state: what holds the focus keeps it unless the place is another. */
