@@ -73,11 +73,12 @@ TOOLS = """
 
 @dataclass(frozen=True)
 class Opened:
-    """A page that shows the graph; seconds since the viewer's scripts were there."""
+    """A page that shows the graph; seconds since the viewer's scripts were there, and in all."""
 
     page: Page
     frame: Frame
     seconds: float
+    whole: float  # since the tab's page began, scripts included
     skeleton_bytes: int  # that crossed the wire; 0 when the browser had them already
     file_bytes: int
     nodes: int  # of the debug side
@@ -143,6 +144,7 @@ def opened(page: Page) -> Opened:
           const app = document.querySelector('ga-app');
           const shown = app.state.catalog.files.find(({ file }) => file === app.state.view.file);
           return {
+            whole: window.shownAt,
             time: window.shownAt - Math.max(...scripts.map(({ responseEnd }) => responseEnd)),
             bytes: skeletons.filter(isNew).reduce((sum, one) => sum + one.encodedBodySize, 0),
             file: Number(shown.size),
@@ -150,7 +152,8 @@ def opened(page: Page) -> Opened:
           };
         }"""
     )
-    return Opened(page, frame, found["time"] / 1000, found["bytes"], found["file"], found["nodes"])
+    seconds, whole = found["time"] / 1000, found["whole"] / 1000
+    return Opened(page, frame, seconds, whole, found["bytes"], found["file"], found["nodes"])
 
 
 def measure_graph(browser: Browser, address: str, file: str) -> GraphTimes:

@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 from werkzeug.wrappers import Request, Response
 
 from tb_graph_ascend.encode.answers import encode_problem
+from tb_graph_ascend.encode.encoded import Encoded
 from tb_graph_ascend.http.at_once import AtOnce
 from tb_graph_ascend.http.responses import (
     METHODS,
@@ -30,7 +31,7 @@ JSON_TYPE = "application/json"
 PROTOBUF_TYPE = "application/x-protobuf"
 FORMATS = {"protobuf": PROTOBUF_TYPE, "json": JSON_TYPE}
 
-Build = Callable[[Connection], Message]  # an answer from an open file
+Build = Callable[[Connection], Message | Encoded]  # an answer from an open file
 
 _log = logging.getLogger(__name__)
 # A restarted server may be a newer one that answers differently about the same file.
@@ -43,7 +44,7 @@ class Answer:
     """A message that depends on nothing but the request and ``revision``."""
 
     revision: str | bytes
-    build: Callable[[], Message]
+    build: Callable[[], Message | Encoded]
 
 
 def answer(
@@ -90,7 +91,11 @@ def _content_type(request: Request) -> str:
     return FORMATS[name]
 
 
-def _serialise(message: Message, content_type: str) -> bytes:
+def _serialise(message: Message | Encoded, content_type: str) -> bytes:
+    if isinstance(message, Encoded):
+        if content_type == PROTOBUF_TYPE:
+            return message.content
+        message = message.message()
     if content_type == PROTOBUF_TYPE:
         return message.SerializeToString(deterministic=True)
     text = MessageToJson(message, always_print_fields_with_no_presence=True, indent=1)

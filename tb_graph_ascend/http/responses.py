@@ -53,7 +53,12 @@ def takes_gzip(request: Request) -> bool:
 
 def pack(request: Request, content: bytes) -> Body:
     """Compressed where the browser can take it and it pays."""
-    if len(content) < SMALLEST_COMPRESSED or not takes_gzip(request):
+    return compressed(content) if takes_gzip(request) else Body(content)
+
+
+def compressed(content: bytes) -> Body:
+    """Compressed where it pays."""
+    if len(content) < SMALLEST_COMPRESSED:
         return Body(content)
     level = 1 if len(content) >= LARGE else 6
     return Body(gzip.compress(content, compresslevel=level, mtime=0), "gzip")

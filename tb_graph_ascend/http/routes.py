@@ -13,6 +13,7 @@ from werkzeug.wrappers import Request
 from msprobe_builder.database.file import DatabaseFile, is_writable
 from msprobe_builder.database.read.summary import Summary, read_summary
 from tb_graph_ascend.encode.answers import encode_catalog, encode_file
+from tb_graph_ascend.encode.encoded import Encoded
 from tb_graph_ascend.files.database import open_database, recover
 from tb_graph_ascend.files.discover import LogDirectory
 from tb_graph_ascend.http import questions
@@ -73,7 +74,7 @@ class Routes:
         file = self.find_file(request)
         look_up = self._questions[name](request, file.revision)
 
-        def build() -> Message:
+        def build() -> Message | Encoded:
             with open_database(file) as connection:
                 return look_up(connection)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
 
@@ -10,10 +11,13 @@ from werkzeug.wrappers import Request, Response
 from tb_graph_ascend.http.responses import (
     METHODS,
     REVALIDATE,
+    Body,
+    compressed,
     is_known,
     make_etag,
     not_modified,
     respond,
+    takes_gzip,
 )
 
 STATIC = Path(__file__).parent.parent / "static"
@@ -51,19 +55,26 @@ def serve(request: Request, directory: Path = STATIC) -> Response:
     name = request.path.rpartition("/plugin/graph_ascend/")[2]
     path = list_files(directory).get(name)
     if path is not None:
-        body = path.read_bytes()
+        state = path.stat()
+        etag, body = _packed(path, state.st_mtime_ns, state.st_size, takes_gzip(request))
         content_type = CONTENT_TYPES.get(path.suffix, "application/octet-stream")
     elif name == ENTRY:
-        body, content_type = NOT_BUILT, JAVASCRIPT
+        etag, body, content_type = make_etag(NOT_BUILT), Body(NOT_BUILT), JAVASCRIPT
     else:
         status = HTTPStatus.NOT_FOUND
         return respond(request, b"No such file.\n", PLAIN_TEXT, status=status, cache="no-store")
     # The build puts a hash of the content into the name of every asset.
     cache = FOREVER if name.startswith(ASSETS) else REVALIDATE
-    etag = make_etag(body)
     if is_known(request, etag):
         return not_modified(etag)
     return respond(request, body, content_type, etag=etag, cache=cache)
+
+
+@lru_cache(maxsize=8)
+def _packed(path: Path, _changed: int, _size: int, is_compressed: bool) -> tuple[str, Body]:
+    """Tag and body of a file: the program takes longer to compress than to send."""
+    content = path.read_bytes()
+    return make_etag(content), compressed(content) if is_compressed else Body(content)
 
 
 def list_files(directory: Path) -> dict[str, Path]:

@@ -139,8 +139,8 @@ class _Content:
             kinds.append(read_output_kinds(connection, graph))
             other = other_side(connection, graph)
             skeleton = read_skeleton(connection, graph, other, changes_of(revision))
-            message = encode_skeleton(revision, skeleton)
-            self._answers[f"skeleton/{place}/{side}"] = message.SerializeToString()
+            encoded = encode_skeleton(revision, skeleton)
+            self._answers[f"skeleton/{place}/{side}"] = encoded.content
             # Matched nodes of the reference stand with their partners.
             alone = np.flatnonzero(skeleton.grade == pb.GRADE_UNMATCHED)
             indexes = range(graph.count) if side == NPU else alone.tolist()

@@ -122,6 +122,28 @@ def free_pair(frame: Frame) -> tuple[dict[str, Any], dict[str, Any]]:
     return npu, bench
 
 
+def test_a_new_size_is_drawn_in_the_frame_that_shows_it(frame: Frame) -> None:
+    seen = frame.evaluate(
+        f"""async () => {{
+          const host = {HIERARCHY};
+          const canvas = host.shadowRoot.querySelector('#canvas canvas');
+          const colours = () => [...canvas.getContext('2d').getImageData(99, 99, 1, 1).data];
+          const frame = (change) => new Promise((done) =>
+            requestAnimationFrame(() => {{ change(); setTimeout(done); }}));
+          await frame(() => {{}});
+          const found = [[canvas.height, colours()]];
+          await frame(() => (host.style.maxHeight = `${{host.clientHeight - 40}}px`));
+          found.push([canvas.height, colours()]);
+          host.style.maxHeight = '';
+          return found;
+        }}"""
+    )
+    (tall, colours), (lower, after) = seen
+    assert lower < tall
+    assert after == colours
+    assert after[3] == 255, "it is drawn at all"
+
+
 def test_a_node_is_pulled_to_one_of_the_other_side(frame: Frame, page: Page) -> None:
     npu, bench = free_pair(frame)
     page.keyboard.down("Alt")

@@ -7,14 +7,16 @@ import shutil
 import sqlite3
 from collections import Counter
 from pathlib import Path
+from urllib.parse import urlencode, urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.viewer import (
     BENCH,
     DOCUMENTED,
     NPU,
+    PLUGIN_PAGE,
     SHOWS_GRAPHS,
     canvas,
     find_row,
@@ -90,6 +92,29 @@ def test_opens_at_the_first_suspect_with_animations_too(
     # The focus is in the graph, whatever led there.
     page.keyboard.press("V")
     wait_for_details(frame, first)
+
+
+def test_a_graph_is_asked_for_once_and_before_the_program_is_there(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    held: list[Route] = []
+    page.route("**/assets/*.js", lambda route: held.append(route))
+    place = {"file": demo_database.name, "step": "0", "rank": "0"}
+    fragment = urlencode({f"p.graph_ascend.{key}": value for key, value in place.items()})
+    address = tensorboard_server(demo_database.parent) + PLUGIN_PAGE
+    with page.expect_response(lambda answer: "/skeleton?" in answer.url):
+        page.goto(f"{address}#graph_ascend&{fragment}", wait_until="commit")
+    held[0].continue_()
+
+    page.wait_for_function(SHOWS_GRAPHS)
+    routes = [urlsplit(url).path.rpartition("/")[2] for url in asked]
+    assert (routes.count("catalog"), routes.count("skeleton")) == (1, 2)
+    # Whoever looks again asks again: what was asked first is out of date.
+    page.evaluate("document.querySelector('ga-app').session.refresh()")
+    routes = [urlsplit(url).path.rpartition("/")[2] for url in asked]
+    assert (routes.count("catalog"), routes.count("skeleton")) == (2, 4)
 
 
 def test_shows_the_way_to_the_worst_nodes_in_their_colours(

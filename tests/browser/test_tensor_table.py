@@ -42,6 +42,27 @@ def sort_state(frame: Frame, key: str) -> str | None:
     return frame.locator(f"ga-tensor-table th:has([data-sort='{key}'])").get_attribute("aria-sort")
 
 
+def test_a_node_fills_the_table_once(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    select_node(frame, busiest_node(demo_database))
+    first = names(frame)
+    frame.evaluate(
+        """() => {
+          const details = document.querySelector('ga-app').shadowRoot.querySelector('ga-details');
+          const table = details.shadowRoot.querySelector('ga-tensor-table');
+          window.filled = 0;
+          const watch = new MutationObserver((changes) => (window.filled += changes.length));
+          watch.observe(table.shadowRoot.querySelector('#content'), { childList: true });
+        }"""
+    )
+    select_node(frame, "DefaultModel")
+    select_node(frame, busiest_node(demo_database))
+    assert names(frame) == first
+    assert frame.evaluate("window.filled") == 2
+
+
 def test_headers_sort_and_lead_back_to_the_order_of_execution(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:

@@ -22,6 +22,8 @@ const ANIMATION_MS = 140;
 /** Farther jumps than this many panes are not animated: nothing could be followed anyway. */
 const FARTHEST_GLIDE = 3;
 
+let calm: MediaQueryList | undefined;
+
 /** What each pane looks at. Both sides move in step unless told otherwise. */
 export class Camera {
   private readonly views: [View, View] = [startingView(), startingView()];
@@ -115,7 +117,7 @@ export class Camera {
     this.stop();
     const from = this.views[side];
     const isFar = Math.abs(yOf(from, target.top)) > FARTHEST_GLIDE * this.extent(side).height;
-    if (isFar || matchMedia('(prefers-reduced-motion: reduce)').matches) {
+    if (isFar || (calm ??= matchMedia('(prefers-reduced-motion: reduce)')).matches) {
       this.move(side, target);
       return;
     }

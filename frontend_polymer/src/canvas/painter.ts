@@ -99,8 +99,11 @@ export class Painter {
     this.rowsChanged();
   }
 
-  setHits(side: Side, hits: Int32Array): void {
+  /** Whether these are others than before. */
+  setHits(side: Side, hits: Int32Array): boolean {
+    const [npu, bench] = this.hits;
     this.hits = side === Side.NPU ? [hits, NONE] : [NONE, hits];
+    return this.hits[0] !== npu || this.hits[1] !== bench;
   }
 
   setMarks(marks: Marks): void {

@@ -33,6 +33,8 @@ export class Panes {
   constructor(
     private readonly host: HTMLElement,
     private readonly resized: () => void,
+    /** Frames have drawn already when a new size is told, and it has wiped what they drew. */
+    private readonly draw: () => void,
   ) {
     const pane = (side: Side): Pane => ({
       side,
@@ -50,7 +52,10 @@ export class Panes {
     this.root.append(this.splitter);
     this.prepareSplitter();
     host.append(this.root);
-    this.observer = new ResizeObserver(() => this.arrange());
+    this.observer = new ResizeObserver(() => {
+      this.arrange();
+      this.draw();
+    });
     this.observer.observe(host);
   }
 

@@ -24,8 +24,8 @@ import type { Extent } from './viewport';
  *
  * ```ts
  * const view = new HierarchyView(host);
- * view.setGraphs(await fetchGraph(npuKey), await fetchGraph(benchKey));
- * view.expand((expansion) => expansion.toErrors(Grade.SERIOUS));
+ * const graphs = [await fetchGraph(npuKey), await fetchGraph(benchKey)] as const;
+ * view.setGraphs(...graphs, (expansion) => expansion.toErrors(Grade.SERIOUS));
  * view.on('select', ({ node }) => showDetails(node));
  * ```
  *
@@ -52,10 +52,13 @@ export class HierarchyView extends Emitter {
       (side) => this.extent(side),
       (side) => this.moved(side),
     );
-    this.panes = new Panes(host, () => this.camera.update(this.controls.active));
+    this.panes = new Panes(
+      host,
+      () => this.camera.update(this.controls.active),
+      () => this.draw(),
+    );
     this.controls = new Controls(this.controlled());
     this.panes.paint(this.painter.palette);
-    this.panes.arrange();
   }
 
   /** Takes the elements out of the host. The view cannot be used again. */
@@ -67,11 +70,19 @@ export class HierarchyView extends Emitter {
 
   // --- what is shown
 
-  /** Shows two graphs, or one when there is no reference. Selection and hits are dropped. */
-  setGraphs(npu: Graph, bench: Graph | null): void {
+  /**
+   * Shows two graphs, or one when there is no reference, with what `unfold` unfolds. Selection and
+   * hits are dropped.
+   */
+  setGraphs(
+    npu: Graph,
+    bench: Graph | null,
+    unfold: (expansion: Expansion) => void = () => undefined,
+  ): void {
     this.hierarchy = new Hierarchy([npu, bench]);
     if (this.wantsFolding !== null) this.hierarchy.foldsLayers = this.wantsFolding;
     this.hierarchy.expansion.sync = this.camera.isSynced;
+    unfold(this.hierarchy.expansion);
     this.hierarchy.only = bench && this.only;
     this.hierarchy.isUnified = bench !== null && this.isUnified;
     this.painter.setHierarchy(this.hierarchy);
@@ -155,8 +166,7 @@ export class HierarchyView extends Emitter {
 
   /** Marks search hits of one side, ascending; they replace those of both sides. */
   setHits(side: Side, indices: Int32Array): void {
-    this.painter.setHits(side, indices);
-    this.invalidate();
+    if (this.painter.setHits(side, indices)) this.invalidate();
   }
 
   /** The share of the width that the first side has, 0…1. */

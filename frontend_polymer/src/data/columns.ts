@@ -2,27 +2,33 @@ import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 import { SkeletonSchema } from '../generated/graph_pb';
 import { damaged } from './problem';
 
+/** A column as it is unpacked: bytes where all its numbers are below `SMALLEST_LARGE`. */
+export type Numbers = Uint8Array | Int32Array;
+
+/** The least number that takes two bytes on the wire. */
+export const SMALLEST_LARGE = 0x80;
+
 /** The columns of a Skeleton message as they came, before they are checked against each other. */
 export interface SkeletonColumns {
   revision: string;
   nodeCount: number;
   stems: string[];
-  stem: Int32Array;
-  direction: Int32Array;
-  call: Int32Array;
-  kind: Int32Array;
-  subtreeSize: Int32Array;
-  microStep: Int32Array;
-  grade: Int32Array;
-  partnerOffset: Int32Array;
+  stem: Numbers;
+  direction: Numbers;
+  call: Numbers;
+  kind: Numbers;
+  subtreeSize: Numbers;
+  microStep: Numbers;
+  grade: Numbers;
+  partnerOffset: Numbers;
   error: Float32Array;
-  overflow: Int32Array;
-  unmatchedReason: Int32Array;
+  overflow: Numbers;
+  unmatchedReason: Numbers;
   unmatchedReasons: string[];
-  role: Int32Array;
-  matchSource: Int32Array;
-  matchCertainty: Int32Array;
-  group: Int32Array;
+  role: Numbers;
+  matchSource: Numbers;
+  matchCertainty: Numbers;
+  group: Numbers;
 }
 
 const number = (name: string): number => {
@@ -32,7 +38,7 @@ const number = (name: string): number => {
 };
 
 type IntegerColumn = {
-  [K in keyof SkeletonColumns]: SkeletonColumns[K] extends Int32Array ? K : never;
+  [K in keyof SkeletonColumns]: Numbers extends SkeletonColumns[K] ? K : never;
 }[keyof SkeletonColumns];
 
 const INTEGER_COLUMNS = new Map<number, IntegerColumn>(
@@ -70,13 +76,13 @@ export function decodeColumns(bytes: Uint8Array): SkeletonColumns {
           wire === WireType.LengthDelimited
             ? unpack(reader.bytes(), zigzag)
             : Int32Array.of(zigzag ? reader.sint32() : reader.uint32());
-        columns[column] = append(columns[column], values, Int32Array);
+        columns[column] = joined(columns[column], values);
       } else if (field === ERROR && wire === WireType.LengthDelimited) {
         const packed = reader.bytes();
         if (packed.length % 4 !== 0) throw damaged('column error is cut off');
         // A copy, because the values may lie at any offset of the message.
         const values = new Float32Array(packed.slice().buffer);
-        columns.error = append(columns.error, values, Float32Array);
+        columns.error = columns.error.length === 0 ? values : joinedErrors(columns.error, values);
       } else if (field === REVISION) columns.revision = reader.string();
       else if (field === NODE_COUNT) columns.nodeCount = reader.uint32();
       else if (field === STEMS) columns.stems.push(reader.string());
@@ -107,29 +113,34 @@ function emptyColumns(): SkeletonColumns {
   };
 }
 
-function append<T extends Int32Array | Float32Array>(
-  head: T,
-  tail: T,
-  make: new (length: number) => T,
-): T {
+function joined(head: Numbers, tail: Numbers): Numbers {
   if (head.length === 0) return tail;
-  const joined = new make(head.length + tail.length);
-  joined.set(head);
-  joined.set(tail, head.length);
-  return joined;
+  const whole = new Int32Array(head.length + tail.length);
+  whole.set(head);
+  whole.set(tail, head.length);
+  return whole;
 }
 
-function unpack(bytes: Uint8Array, zigzag: boolean): Int32Array {
+function joinedErrors(head: Float32Array, tail: Float32Array): Float32Array {
+  const whole = new Float32Array(head.length + tail.length);
+  whole.set(head);
+  whole.set(tail, head.length);
+  return whole;
+}
+
+function unpack(bytes: Uint8Array, zigzag: boolean): Numbers {
   if (bytes.length > 0 && bytes[bytes.length - 1]! >= 0x80) throw damaged('a column is cut off');
-  if (!zigzag && areSmall(bytes)) return new Int32Array(bytes);
-  const values = new Int32Array(bytes.length);
+  // A copy, so that nothing keeps the message.
+  const copy = bytes.slice();
+  if (!zigzag && areSmall(copy)) return copy;
+  const values = new Int32Array(copy.length);
   let count = 0;
-  for (let position = 0; position < bytes.length;) {
-    let byte = bytes[position++]!;
+  for (let position = 0; position < copy.length;) {
+    let byte = copy[position++]!;
     let value = byte & 0x7f;
     for (let shift = 7; byte >= 0x80; shift += 7) {
       if (shift > 28) throw damaged('a number is too large');
-      byte = bytes[position++]!;
+      byte = copy[position++]!;
       value |= (byte & 0x7f) << shift;
     }
     values[count++] = zigzag ? (value >>> 1) ^ -(value & 1) : value;
@@ -137,9 +148,12 @@ function unpack(bytes: Uint8Array, zigzag: boolean): Int32Array {
   return count === values.length ? values : values.slice(0, count);
 }
 
-/** Whether every byte is a number of its own, as in most columns. */
+/** Whether every byte is a number of its own, as in most columns; asked of four at once. */
 function areSmall(bytes: Uint8Array): boolean {
+  const fours = new Int32Array(bytes.buffer, 0, bytes.length >> 2);
   let at = 0;
-  while (at < bytes.length && bytes[at]! < 0x80) at++;
-  return at === bytes.length;
+  while (at < fours.length && (fours[at]! & 0x80808080) === 0) at++;
+  if (at < fours.length) return false;
+  for (let byte = 4 * at; byte < bytes.length; byte++) if (bytes[byte]! >= 0x80) return false;
+  return true;
 }

@@ -6,7 +6,7 @@ import {
   MatchSource,
   type Overflow,
 } from '../generated/graph_pb';
-import { decodeColumns, type SkeletonColumns } from './columns';
+import { decodeColumns, SMALLEST_LARGE, type Numbers, type SkeletonColumns } from './columns';
 import { labelOf, type Label } from './label';
 import { damaged } from './problem';
 import { CALL_ROLES, DIRECTIONS, GRADES, KINDS, OVERFLOWS } from './codes';
@@ -54,6 +54,8 @@ export class Graph {
   /** Place in the groups of the step and rank, -1 for none. */
   readonly group: Integers;
   readonly rollup: Rollup;
+  /** All that has children, ascending. */
+  readonly folders: Int32Array;
   readonly deepest: number;
   private readonly labels = new Map<number, Label>();
 
@@ -65,18 +67,18 @@ export class Graph {
     this.stems = stems;
     this.unmatchedReasons = unmatchedReasons;
     this.stem = narrowed(checked(columns, 'stem', stems.length));
-    this.direction = new Uint8Array(checked(columns, 'direction', DIRECTIONS.length));
-    this.kind = new Uint8Array(checked(columns, 'kind', KINDS.length));
+    this.direction = bytesOf(checked(columns, 'direction', DIRECTIONS.length));
+    this.kind = bytesOf(checked(columns, 'kind', KINDS.length));
     this.call = narrowed(checked(columns, 'call'));
     this.microStep = narrowed(checked(columns, 'microStep'));
-    this.grade = new Uint8Array(checked(columns, 'grade', GRADES.length));
+    this.grade = bytesOf(checked(columns, 'grade', GRADES.length));
     // Of a million nodes each column has a megabyte: those that say nothing are one.
     const [zeros, none] = [new Uint8Array(nodeCount), new Int8Array(nodeCount).fill(-1)];
     const has = (name: Optional) => columns[name].length > 0;
     const bytes = (name: Optional, limit: number) =>
-      has(name) ? new Uint8Array(checked(columns, name, limit)) : zeros;
+      has(name) ? bytesOf(checked(columns, name, limit)) : zeros;
     const places = (name: Optional, limit?: number) =>
-      has(name) ? narrowed(lowered(checked(columns, name, limit))) : none;
+      has(name) ? lowered(checked(columns, name, limit)) : none;
     this.overflow = bytes('overflow', OVERFLOWS.length);
     this.role = bytes('role', CALL_ROLES.length);
     this.unmatchedReason = places('unmatchedReason', unmatchedReasons.length + 1);
@@ -86,12 +88,11 @@ export class Graph {
     if (errors > 0 && errors !== nodeCount) throw damaged('column error has the wrong length');
 
     const size = checked(columns, 'subtreeSize', nodeCount + 1);
-    const { parent, end, depth } = nest(size);
-    [this.parent, this.end] = [parent, end];
-    this.deepest = depth.reduce((deepest, depth) => Math.max(deepest, depth), 0);
-    this.depth = this.deepest < 2 ** 8 ? new Uint8Array(depth) : depth;
+    const { parent, end, depth, deepest, folders } = nest(size);
+    [this.parent, this.end, this.deepest, this.folders] = [parent, end, deepest, folders];
+    this.depth = deepest < 2 ** 8 ? new Uint8Array(depth) : depth;
     this.partner = partners(columns.partnerOffset, this.grade);
-    const ofMatched = (values: Int32Array) =>
+    const ofMatched = (values: Integers) =>
       values.length > 0 ? spread(values, this.grade) : zeros;
     this.source = ofMatched(columns.matchSource);
     this.certainty = ofMatched(columns.matchCertainty);
@@ -201,6 +202,7 @@ export class Graph {
 }
 
 const AUTOMATIC: number = MatchSource.AUTOMATIC;
+const UNMATCHED = GRADES.indexOf(Grade.UNMATCHED);
 
 type IntegerColumn = 'stem' | 'direction' | 'kind' | 'call' | 'microStep' | 'grade' | 'subtreeSize';
 
@@ -211,11 +213,12 @@ function checked(
   columns: SkeletonColumns,
   name: IntegerColumn | Optional,
   limit = Infinity,
-): Int32Array {
+): Numbers {
   const values = columns[name];
   if (values.length !== columns.nodeCount) {
     throw damaged(`column ${name} has ${values.length} values for ${columns.nodeCount} nodes`);
   }
+  if (values instanceof Uint8Array && limit > SMALLEST_LARGE) return values;
   for (let index = 0; index < values.length; index++) {
     const value = values[index]!;
     if (value < 0 || value >= limit)
@@ -224,18 +227,25 @@ function checked(
   return values;
 }
 
-/** Places that cross the wire from 1, with 0 for none. */
-function lowered(values: Int32Array): Int32Array {
-  for (let index = 0; index < values.length; index++) values[index]!--;
-  return values;
+/** Codes, of which there are few. */
+function bytesOf(values: Numbers): Uint8Array {
+  return values instanceof Uint8Array ? values : new Uint8Array(values);
 }
 
-function nest(size: Int32Array): { parent: Int32Array; end: Int32Array; depth: Uint16Array } {
+/** Places that cross the wire from 1, with 0 for none. */
+function lowered(values: Numbers): Integers {
+  const places = values instanceof Uint8Array ? new Int8Array(values) : values;
+  for (let index = 0; index < places.length; index++) places[index]!--;
+  return places instanceof Int8Array ? places : narrowed(places);
+}
+
+function nest(size: Numbers) {
   const count = size.length;
   const parent = new Int32Array(count);
   const end = new Int32Array(count);
   const depth = new Uint16Array(count);
-  let above = -1;
+  const folders = new Int32Array(count);
+  let [above, deepest, folderCount] = [-1, 0, 0];
   for (let index = 0; index < count; index++) {
     while (above >= 0 && end[above] === index) above = parent[above]!;
     const last = index + size[index]!;
@@ -244,31 +254,34 @@ function nest(size: Int32Array): { parent: Int32Array; end: Int32Array; depth: U
     if (size[index]! < 1 || last > limit) throw damaged('its subtrees do not nest');
     parent[index] = above;
     end[index] = last;
-    depth[index] = above < 0 ? 0 : depth[above]! + 1;
-    if (depth[index]! > DEEPEST) throw damaged(`it nests more than ${DEEPEST} levels`);
+    const level = above < 0 ? 0 : depth[above]! + 1;
+    if (level > DEEPEST) throw damaged(`it nests more than ${DEEPEST} levels`);
+    if (level > deepest) deepest = level;
+    depth[index] = level;
+    if (last > index + 1) folders[folderCount++] = index;
     above = index;
   }
-  return { parent, end, depth };
+  return { parent, end, depth, deepest, folders: folders.slice(0, folderCount) };
 }
 
 /** Values come only for nodes that are matched, in their order. */
-function spread(values: Int32Array, grade: Uint8Array): Uint8Array {
+function spread(values: Integers, grade: Uint8Array): Uint8Array {
   const result = new Uint8Array(grade.length);
   let next = 0;
   for (let index = 0; index < grade.length; index++) {
-    if (GRADES[grade[index]!] !== Grade.UNMATCHED) result[index] = values[next++] ?? 0;
+    if (grade[index] !== UNMATCHED) result[index] = values[next++] ?? 0;
   }
   if (next !== values.length) throw damaged('a column of matches has the wrong length');
   return result;
 }
 
 /** Offsets come only for nodes that are matched, in their order. */
-function partners(offsets: Int32Array, grade: Uint8Array): Int32Array {
+function partners(offsets: Integers, grade: Uint8Array): Int32Array {
   const partner = new Int32Array(grade.length).fill(-1);
   if (offsets.length === 0) return partner;
   let next = 0;
   for (let index = 0; index < grade.length; index++) {
-    if (GRADES[grade[index]!] === Grade.UNMATCHED) continue;
+    if (grade[index] === UNMATCHED) continue;
     if (next === offsets.length) throw damaged('partners are missing');
     partner[index] = index + offsets[next++]!;
     if (partner[index]! < 0) throw damaged('a partner lies outside the graph');

@@ -5,7 +5,8 @@ export type Integers = Uint8Array | Int8Array | Uint16Array | Int16Array | Int32
 export type Depths = Uint8Array | Uint16Array;
 
 /** The same numbers in the narrowest array that holds them: a page of a million nodes has many. */
-export function narrowed(values: Int32Array): Integers {
+export function narrowed(values: Int32Array | Uint8Array): Integers {
+  if (values instanceof Uint8Array) return values;
   let [least, most] = [0, 0];
   // By index, which takes half as long as an iterator.
   let index = values.length;

@@ -73,6 +73,7 @@ function shortened(name: string): string {
 /** Every text with the names in place of `{debug}` and `{reference}`. */
 function filledIn<T>(part: T, sides: SideNames): T {
   if (typeof part === 'string') {
+    if (!part.includes('{')) return part;
     return part.replace(/\{(debug|reference)\}/g, (_, side: keyof SideNames) => sides[side]) as T;
   }
   if (typeof part !== 'object' || part === null || Array.isArray(part)) return part;

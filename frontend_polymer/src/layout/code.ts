@@ -1,4 +1,5 @@
 import type { Graph } from '../data/graph';
+import { lowerBound } from '../data/sorted';
 
 /**
  * Writes which nodes are unfolded as text for an address: a row of bits, one for each node that has
@@ -8,68 +9,28 @@ export function encodeOpen(graph: Graph, open: Uint8Array): string {
   // After every change of the view, so nothing is made that is as large as the graph, and what is
   // folded, nearly all of a large one, is stepped over.
   const bits = new Runs();
-  const folders = foldersOf(graph);
+  const { folders } = graph;
   const nodes = open.subarray(0, graph.count);
-  for (let node = 0; node < graph.count; node++) {
-    const next = nodes.indexOf(1, node);
-    const to = next < 0 ? graph.count : next;
-    bits.add(0, folders.between(node, to));
-    if (to < graph.count && graph.hasChildren(to)) bits.add(1, 1);
-    node = to;
+  let told = 0;
+  for (let node = nodes.indexOf(1); node >= 0; node = nodes.indexOf(1, node + 1)) {
+    const at = lowerBound(folders, node);
+    bits.add(0, at - told);
+    told = at;
+    if (folders[at] !== node) continue;
+    bits.add(1, 1);
+    told++;
   }
+  bits.add(0, folders.length - told);
   return bits.text();
-}
-
-/** How many nodes with children there are, counted once for each block. */
-class Folders {
-  private readonly before: Int32Array;
-
-  constructor(private readonly graph: Graph) {
-    this.before = new Int32Array(Math.ceil(graph.count / BLOCK) + 1);
-    for (let block = 1; block < this.before.length; block++) {
-      const from = (block - 1) * BLOCK;
-      this.before[block] = this.before[block - 1]! + this.within(from, from + BLOCK);
-    }
-  }
-
-  /** How many there are from one node on up to another. */
-  between(from: number, to: number): number {
-    const [first, last] = [Math.ceil(from / BLOCK), Math.floor(to / BLOCK)];
-    if (first >= last) return this.within(from, to);
-    const whole = this.before[last]! - this.before[first]!;
-    return this.within(from, first * BLOCK) + whole + this.within(last * BLOCK, to);
-  }
-
-  private within(from: number, to: number): number {
-    const { end, count } = this.graph;
-    let found = 0;
-    for (let node = from; node < Math.min(to, count); node++) {
-      if (end[node]! > node + 1) found++;
-    }
-    return found;
-  }
-}
-
-const BLOCK = 256;
-const known = new WeakMap<Graph, Folders>();
-
-function foldersOf(graph: Graph): Folders {
-  let folders = known.get(graph);
-  if (!folders) known.set(graph, (folders = new Folders(graph)));
-  return folders;
 }
 
 /** The opposite of `encodeOpen`; null when the text does not belong to this graph. */
 export function decodeOpen(graph: Graph, text: string): Uint8Array | null {
-  const open = new Uint8Array(graph.count);
-  for (let node = 0; node < graph.count; node++) open[node] = graph.hasChildren(node) ? 1 : 0;
-  const bits = decodeBits(
-    text,
-    open.reduce((sum, bit) => sum + bit, 0),
-  );
+  const bits = decodeBits(text, graph.folders.length);
   if (bits === null) return null;
-  let next = 0;
-  return open.map((bit) => (bit === 1 ? bits[next++]! : 0));
+  const open = new Uint8Array(graph.count);
+  graph.folders.forEach((node, at) => (open[node] = bits[at]!));
+  return open;
 }
 
 /** The lengths of the runs, that of zeros first, in base 64. */

@@ -21,14 +21,15 @@ export function counterparts(graphs: Graphs): PerSide<Int32Array> {
 }
 
 function checkMutual([npu, bench]: PerSide<Int32Array>): void {
+  let pairs = 0;
   for (let index = 0; index < npu.length; index++) {
     const other = npu[index]!;
-    if (other >= 0 && bench[other] !== index) throw damaged('the two sides match differently');
+    if (other < 0) continue;
+    if (bench[other] !== index) throw damaged('the two sides match differently');
+    pairs++;
   }
-  for (let index = 0; index < bench.length; index++) {
-    const other = bench[index]!;
-    if (other >= 0 && npu[other] !== index) throw damaged('the two sides match differently');
-  }
+  for (const other of bench) if (other >= 0) pairs--;
+  if (pairs !== 0) throw damaged('the two sides match differently');
 }
 
 function pair([npu, bench]: PerSide<Int32Array>, n: number, b: number): void {

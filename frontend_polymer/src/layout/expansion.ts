@@ -1,4 +1,4 @@
-import { type Grade, Side } from '../generated/graph_pb';
+import { Grade, Side } from '../generated/graph_pb';
 import type { Trees } from './align';
 import { otherSide, SIDES, type PerSide } from './sides';
 import type { Tree } from './tree';
@@ -18,7 +18,6 @@ export class Expansion {
     private readonly beside: PerSide<Int32Array>,
   ) {
     this.open = [new Uint8Array(trees[0].size), new Uint8Array(trees[1]?.size ?? 0)];
-    this.collapseAll();
   }
 
   isOpen(side: Side, node: number): boolean {
@@ -69,11 +68,16 @@ export class Expansion {
 
   /** Unfolds exactly the paths that lead to nodes of this grade or worse, on both sides. */
   toErrors(least: Grade): void {
-    this.fill((tree, id) => tree.graph.rollup.worstGrade(tree.start(id), tree.end(id)) >= least);
+    const errors = this.trees.map((tree) => tree && errorsBefore(tree.graph.grade, least));
+    this.fill((tree, id, _, side) => {
+      const before = errors[side]!;
+      return before[tree.end(id)]! > before[tree.start(id)]!;
+    });
     const [npu, bench] = this.open;
-    for (let node = 0; node < bench.length; node++) {
-      const other = this.beside[Side.BENCH][node]!;
-      if (other >= 0) this.setOne(Side.BENCH, node, npu[other] === 1);
+    const beside = this.beside[Side.BENCH];
+    for (const node of this.trees[Side.BENCH]?.folders() ?? NONE) {
+      const other = beside[node]!;
+      if (other >= 0) bench[node] = npu[other]!;
     }
     this.setOne(Side.NPU, 0, true);
     this.setOne(Side.BENCH, 0, true);
@@ -91,14 +95,12 @@ export class Expansion {
   }
 
   /** Asks with the number of each node or series and with the node that speaks for it. */
-  private fill(isOpen: (tree: Tree, id: number, node: number) => boolean): void {
+  private fill(isOpen: (tree: Tree, id: number, node: number, side: Side) => boolean): void {
     for (const side of SIDES) {
       const tree = this.trees[side];
       if (tree === null) continue;
-      for (let id = 0; id < tree.size; id++) {
-        // Most nodes have nothing to unfold, so that is asked first.
-        if (tree.hasChildren(id)) this.open[side][id] = isOpen(tree, id, tree.node(id)) ? 1 : 0;
-      }
+      const open = this.open[side];
+      for (const id of tree.folders()) open[id] = isOpen(tree, id, tree.node(id), side) ? 1 : 0;
     }
   }
 
@@ -113,3 +115,19 @@ export class Expansion {
     if (this.trees[side]?.hasChildren(node)) this.open[side][node] = open ? 1 : 0;
   }
 }
+
+const NONE = new Int32Array();
+
+/** Of each place, how many nodes before it are of this grade or worse, up to severe. */
+function errorsBefore(grades: Uint8Array, least: number): Int32Array {
+  const before = new Int32Array(grades.length + 1);
+  let found = 0;
+  for (let index = 0; index < grades.length; index++) {
+    const grade = grades[index]!;
+    if (grade >= least && grade <= WORST) found++;
+    before[index + 1] = found;
+  }
+  return before;
+}
+
+const WORST: number = Grade.SEVERE;

@@ -21,7 +21,8 @@ export class Hierarchy {
   beside: PerSide<Int32Array>;
   trees: Trees;
   expansion: Expansion;
-  rows: Rows;
+  /** Null once they are out of date, until they are asked for. */
+  private laidOut: Laid | null = null;
   /** The same for all nodes and, after them, for the series, folded or not. */
   private readonly besideAll: PerSide<Int32Array>;
   private readonly series: FoundSeries;
@@ -29,19 +30,25 @@ export class Hierarchy {
   private shownMicroStep = -1;
   private shownSide: Side | null = null;
   private areUnified = false;
-  /** Nodes of the reference that have a row alone, while both sides are one tree. */
-  private alone: Int32Array = new Int32Array();
 
   constructor(readonly graphs: Graphs) {
-    const [npu, bench] = graphs;
-    this.beside = counterparts(graphs);
-    this.series = findSeries(graphs, this.beside);
-    this.besideAll = this.withSeries(this.beside);
-    this.beside = this.besideOf(false);
-    this.trees = [new Tree(npu), bench && new Tree(bench)];
+    const beside = counterparts(graphs);
+    this.series = findSeries(graphs, beside);
+    this.besideAll = this.withSeries(beside);
+    this.areFolded = this.series.of.flat().some(({ count }) => count >= LONG_SERIES);
+    this.beside = this.besideOf(this.areFolded);
+    this.trees = this.treesOf(this.areFolded);
     this.expansion = new Expansion(this.trees, this.beside);
-    this.foldsLayers = this.series.of.flat().some(({ count }) => count >= LONG_SERIES);
-    this.rows = this.align();
+    this.expansion.collapseAll();
+  }
+
+  /** What is unfolded, as it was at the last `relayout`. */
+  get rows(): Rows {
+    return this.laid.rows;
+  }
+
+  private get laid(): Laid {
+    return (this.laidOut ??= this.layOut());
   }
 
   /** How deep nodes of either side lie: what one has in between moves the other's along. */
@@ -57,12 +64,11 @@ export class Hierarchy {
   set foldsLayers(areFolded: boolean) {
     if (areFolded === this.areFolded) return;
     this.areFolded = areFolded;
-    const { graphs, series, expansion } = this;
-    const [npu, bench] = graphs;
-    const kept: PerSide<Series[]> = areFolded ? series.of : [[], []];
-    this.trees = [new Tree(npu, kept[0]), bench && new Tree(bench, kept[1])];
+    const { graphs, expansion } = this;
+    this.trees = this.treesOf(areFolded);
     this.beside = this.besideOf(areFolded);
     this.expansion = new Expansion(this.trees, this.beside);
+    this.expansion.collapseAll();
     this.expansion.sync = expansion.sync;
     for (const side of SIDES) {
       const count = graphs[side]?.count ?? 0;
@@ -101,19 +107,17 @@ export class Hierarchy {
     this.relayout();
   }
 
-  /** Brings the rows up to date with the expansion. */
+  /** Brings the rows up to date with the expansion, when they are asked for next. */
   relayout(): void {
     if (this.areUnified) this.expansion.join();
-    this.rows = this.align();
-    const [npu, bench] = this.rows.node;
-    this.alone = this.areUnified ? bench.map((node, row) => (npu[row]! < 0 ? node : -1)) : bench;
+    this.laidOut = null;
   }
 
   /** The rows that a side draws: in one tree, the reference has only those it has alone. */
   drawnRows(side: Side): Rows {
-    const { rows } = this;
+    const { rows, alone } = this.laid;
     if (!this.areUnified || side === Side.NPU) return rows;
-    return { ...rows, node: [rows.node[Side.NPU], this.alone] };
+    return { ...rows, node: [rows.node[Side.NPU], alone] };
   }
 
   /** What stands in a row of a side, or of the one tree. */
@@ -181,13 +185,28 @@ export class Hierarchy {
     return [ofNpu.subarray(0, npu.count), ofBench.subarray(0, bench?.count ?? 0)];
   }
 
-  private align(): Rows {
-    return align({
+  private treesOf(areFolded: boolean): Trees {
+    const [npu, bench] = this.graphs;
+    const [ofNpu, ofBench]: PerSide<Series[]> = areFolded ? this.series.of : [[], []];
+    return [new Tree(npu, ofNpu), bench && new Tree(bench, ofBench)];
+  }
+
+  private layOut(): Laid {
+    const rows = align({
       trees: this.trees,
       beside: this.beside,
       open: this.expansion.open,
       microStep: this.shownMicroStep,
       only: this.shownSide,
     });
+    const [npu, bench] = rows.node;
+    const alone = this.areUnified ? bench.map((node, row) => (npu[row]! < 0 ? node : -1)) : bench;
+    return { rows, alone };
   }
+}
+
+/** Rows and, of those, the nodes of the reference that have one alone, while both are one tree. */
+interface Laid {
+  readonly rows: Rows;
+  readonly alone: Int32Array;
 }

@@ -116,7 +116,7 @@ function unwrapped(graph: Graph, beside: Int32Array, layer: number): number {
 /** Runs of siblings in which each step has the direction of the one before; a step of 0 ends one. */
 function runsOf(graph: Graph, step: (before: number, next: number) => number): number[][] {
   const runs: number[][] = [];
-  for (let parent = 0; parent < graph.count; parent++) {
+  for (const parent of graph.folders) {
     const end = graph.end[parent]!;
     let first = parent + 1;
     let count = 1;
@@ -154,7 +154,7 @@ function seriesOf(graph: Graph, layers: number[]): Series {
 
 /** Which list each module is a layer of: everything in its stem but the last number of the path. */
 class Lists {
-  /** Per stem; -1 for what is in no list, all at place 0. */
+  /** Per stem; -1 for what is in no list. */
   private readonly list: Int32Array;
   private readonly place: Int32Array;
 
@@ -177,6 +177,7 @@ class Lists {
     const { graph, list, place } = this;
     const [from, to] = [graph.stem[before]!, graph.stem[next]!];
     const isSame =
+      list[from]! >= 0 &&
       list[from] === list[to] &&
       graph.kindOf(before) === Kind.MODULE &&
       graph.kindOf(next) === Kind.MODULE &&

@@ -27,9 +27,7 @@ export class Tree {
         this.isLayer![layer] = 1;
       }
     });
-    this.deepest = this.isLayer
-      ? this.depths().reduce((deepest, depth) => Math.max(deepest, depth))
-      : graph.deepest;
+    this.deepest = this.isLayer ? this.deepestOf(this.isLayer) : graph.deepest;
   }
 
   /** -1 for the root. */
@@ -54,6 +52,16 @@ export class Tree {
 
   hasChildren(id: number): boolean {
     return this.end(id) > this.start(id);
+  }
+
+  /** All that has children. */
+  folders(): Int32Array {
+    const { folders, count } = this.graph;
+    if (this.series.length === 0) return folders;
+    const all = new Int32Array(folders.length + this.series.length);
+    all.set(folders);
+    this.series.forEach((_, at) => (all[folders.length + at] = count + at));
+    return all;
   }
 
   /** What holds a node among the children of `parent`: the node itself, or a series. */
@@ -108,14 +116,16 @@ export class Tree {
     return this.series[id - this.graph.count]!;
   }
 
-  private depths(): Uint16Array {
-    const depth = new Uint16Array(this.size);
-    for (let node = 1; node < this.graph.count; node++) {
-      const above = this.parent(node);
-      if (this.isSeries(above)) depth[above] = depth[this.parent(above)]! + 1;
-      depth[node] = depth[above]! + 1;
+  /** Each layer lies, with all that it holds, a row deeper than in the graph. */
+  private deepestOf(isLayer: Uint8Array): number {
+    const { count, parent, depth } = this.graph;
+    const lower = new Uint16Array(count);
+    let deepest = 0;
+    for (let node = 1; node < count; node++) {
+      lower[node] = lower[parent[node]!]! + isLayer[node]!;
+      deepest = Math.max(deepest, depth[node]! + lower[node]!);
     }
-    return depth;
+    return deepest;
   }
 }
 

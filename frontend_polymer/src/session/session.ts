@@ -61,8 +61,10 @@ export class Session {
     try {
       const catalog = await ask(this.fetch, 'catalog', {}, signal);
       if (signal.aborted) return;
-      this.store.update({ catalog });
-      await this.show(view, signal);
+      await this.store.together(() => {
+        this.store.update({ catalog });
+        return this.show(view, signal);
+      });
     } catch (error) {
       this.fail(error, signal);
     }

@@ -98,6 +98,21 @@ describe('folding', () => {
     expect(openNodes(hierarchy, Side.NPU)).toEqual([0, 1, 3, 4]);
   });
 
+  test('to errors opens on the debug side all that holds one, folded layers too', () => {
+    forSeeds(30, (random) => {
+      const hierarchy = new Hierarchy(graphPair(...randomPair(random, 120)));
+      hierarchy.foldsLayers = random.chance(0.5);
+      const [tree] = hierarchy.trees;
+      const least = random.pick([Grade.SLIGHT, Grade.MODERATE, Grade.SERIOUS, Grade.SEVERE]);
+      hierarchy.expansion.expandAll();
+      hierarchy.expansion.toErrors(least);
+      for (let id = 1; id < tree.size; id++) {
+        const worst = tree.graph.rollup.worstGrade(tree.start(id), tree.end(id));
+        expect(hierarchy.expansion.isOpen(Side.NPU, id)).toBe(worst >= least);
+      }
+    });
+  });
+
   test('to errors leaves the root open when there are none', () => {
     const healthy: Sketch = { stem: 'DefaultModel', key: 'root', children: [api('a', Grade.OK)] };
     const hierarchy = new Hierarchy(graphPair(healthy, healthy));

@@ -106,6 +106,7 @@ export const appParts = html`<ga-toolbar
           role="region"
           aria-label$="[[text.find.panel]]"
           hidden$="[[!_listShown(state, isListOpen)]]"
+          is-open="[[_listShown(state, isListOpen)]]"
           session="[[session]]"
           state="[[state]]"
           on-choose-hit="_chooseHit"

@@ -1,6 +1,6 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
-import { browserFetch } from '../../data/api';
+import { browserFetch, type Fetch } from '../../data/api';
 import { AddressBar } from '../../session/address-bar';
 import { answersIn } from '../../session/page-answers';
 import { isFocusFree, onReturn } from '../../session/returning';
@@ -72,6 +72,8 @@ export class GaApp extends LocalizedElement implements CommandTarget {
     };
   }
 
+  /** How requests leave. */
+  fetch: Fetch = browserFetch;
   declare session: Session;
   declare state: AppState;
   declare themeChoice: ThemeChoice;
@@ -88,7 +90,7 @@ export class GaApp extends LocalizedElement implements CommandTarget {
     setLanguage(initialLanguage());
     this.address = new AddressBar(() => this.currentView(this.state.view));
     const { view, malformed } = this.address.read();
-    this.session = new Session(view, answersIn(document) ?? browserFetch);
+    this.session = new Session(view, answersIn(document) ?? this.fetch);
     this.malformed = malformed;
     this.state = this.session.state;
     this.applyTheme();
@@ -230,9 +232,10 @@ export class GaApp extends LocalizedElement implements CommandTarget {
 
   private stateChanged(state: AppState, previous: AppState): void {
     const isJump = state.jumps !== previous.jumps;
-    this.state = state;
     const file = fileOf(state);
+    // Before anything is made with other words.
     if (file) nameSides({ debug: file.npuName, reference: file.benchName });
+    this.state = state;
     this.windowTitle.say(shownPlace(state, this.text), this.text.title);
     if (state.view !== previous.view) {
       this.address.write(this.currentView(state.view), isJump);

@@ -298,7 +298,7 @@ export class GaTensorTable extends LocalizedElement {
     const node = detail && (detail.npu ?? detail.bench)?.name;
     if (!node || node === this.node) return;
     this.node = node;
-    this.opened = new Set();
+    if (this.opened.size > 0) this.opened = new Set();
     if (this.look.sort) this.look = { ...this.look, sort: null };
   }
 

@@ -170,7 +170,7 @@ export class GaFind extends LocalizedElement {
                 value="[[_value(condition, find)]]"
                 on-input="_typed"
                 on-change="_entered" /><datalist id$="[[_listId(condition)]]">
-                <template is="dom-repeat" items="[[_listed(condition, state.graphs)]]">
+                <template is="dom-repeat" items="[[_listed(condition, state.graphs, isOpen)]]">
                   <option value="[[item]]"></option>
                 </template></datalist></template
           ></label>
@@ -191,6 +191,7 @@ export class GaFind extends LocalizedElement {
       ...super.properties,
       session: Object,
       state: Object,
+      isOpen: Boolean,
       conditions: { type: Array, value: () => TEXT_CONDITIONS },
       find: { type: Object, computed: '_find(state)' },
       groups: { type: Array, computed: '_groups(state, find, text)' },
@@ -277,8 +278,15 @@ export class GaFind extends LocalizedElement {
     return choices && `${key}Choices`;
   }
 
-  _listed(condition: TextCondition, graphs: AppState['graphs']): readonly string[] {
-    return graphs && condition.choices ? choicesIn(graphs[Side.NPU], condition) : NO_CHOICES;
+  /** Large graphs have many names: they are gathered once somebody may look for one. */
+  _listed(
+    condition: TextCondition,
+    graphs: AppState['graphs'],
+    isOpen: boolean,
+  ): readonly string[] {
+    return isOpen && graphs && condition.choices
+      ? choicesIn(graphs[Side.NPU], condition)
+      : NO_CHOICES;
   }
 
   _word({ key }: { key: ConditionKey }, part: 'name' | 'hint', text: Texts): string {

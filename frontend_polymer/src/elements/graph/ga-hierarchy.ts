@@ -95,7 +95,9 @@ export class GaHierarchy extends LocalizedElement {
   /** Which graphs are shown, and how those before them were left. */
   private applied: Look | null = null;
   private place = '';
+  private split = '';
   private marks: Marks | null = null;
+  private facts: { readonly values: AppState['values']; readonly text: Texts } | null = null;
   private colours: Colours | null = null;
   private readonly left = new Map<string, HierarchyState>();
 
@@ -157,22 +159,20 @@ export class GaHierarchy extends LocalizedElement {
       return;
     }
     const [npu, bench] = graphs;
-    this.view.setGraphs(npu, bench);
-    this.view.setMicroStep(this.state.view.micro);
     const place = placeOf(this.state, graphs);
     this.place = place;
     const before = this.left.get(place);
-    if (before) {
-      this.view.setState(before);
-      return;
-    }
     // What verdict and colours call clean has no errors to lead to.
-    if (coloursOf(this.state) === 'role' && isRounding(verdictOf(this.state))) {
-      this.view.expand((expansion) => expansion.toLevel(OPEN_LEVELS));
-      return;
-    }
-    this.expandToErrors();
-    const first = firstError(npu);
+    const isClean = coloursOf(this.state) === 'role' && isRounding(verdictOf(this.state));
+    // At once: laid out twice, a large graph comes late.
+    this.view.setGraphs(npu, bench, (expansion) => {
+      if (before) return;
+      if (isClean) expansion.toLevel(OPEN_LEVELS);
+      else expansion.toErrors(leastError(npu));
+    });
+    this.view.setMicroStep(this.state.view.micro);
+    if (before) this.view.setState(before);
+    const first = before || isClean ? -1 : firstError(npu);
     if (first >= 0) this.view.bring({ side: Side.NPU, index: first });
   }
 
@@ -211,7 +211,7 @@ export class GaHierarchy extends LocalizedElement {
 
   _hitsChanged(hits: Hits | null): void {
     const isSearch = hits?.source === 'search';
-    this.view.setHits(hits?.side ?? Side.NPU, isSearch ? hits.indices : new Int32Array());
+    this.view.setHits(hits?.side ?? Side.NPU, isSearch ? hits.indices : NO_HITS);
   }
 
   _marksChanged(state: AppState, text: Texts): void {
@@ -229,7 +229,10 @@ export class GaHierarchy extends LocalizedElement {
     this.view.setSync(sync || unified);
   }
 
-  _factsChanged(values: AppState['values'], { view }: Texts): void {
+  _factsChanged(values: AppState['values'], text: Texts): void {
+    if (this.facts?.values === values && this.facts.text === text) return;
+    this.facts = { values, text };
+    const { view } = text;
     const words = {
       only: [view.onlyDebug, view.onlyReference] as const,
       elsewhere: view.elsewhere,
@@ -290,7 +293,8 @@ export class GaHierarchy extends LocalizedElement {
     view.on('hover', ({ node, x, y }) => this.showTip(node, x, y));
     view.on('viewchange', ({ view: { rowHeight } }) => {
       this.zoom = rowHeight / ROW_HEIGHT;
-      this.style.setProperty('--split', `${view.split * 100}%`);
+      const split = `${view.split * 100}%`;
+      if (split !== this.split) this.style.setProperty('--split', (this.split = split));
       this.heads = view.columns;
       this.touch();
       this.scheduleOutline();
@@ -371,6 +375,8 @@ export class GaHierarchy extends LocalizedElement {
     }, REST);
   }
 }
+
+const NO_HITS = new Int32Array();
 
 /** Names graphs so that the same ones, loaded again, are known. */
 function placeOf({ view }: AppState, graphs: Graphs): string {

@@ -106,7 +106,7 @@ export class GaOverview extends LocalizedElement {
 
   static get observers() {
     return [
-      '_render(file, text)',
+      '_render(file, text, state.view.page)',
       '_paletteChanged(palette)',
       '_placeChanged(state.view.step, state.view.rank, state.view.page)',
     ];
@@ -120,6 +120,7 @@ export class GaOverview extends LocalizedElement {
   declare palette: Palette | undefined;
   private moreCounts: () => void = () => undefined;
   private heatMap: HeatMap | undefined;
+  private rendered: { readonly file: DatabaseFile; readonly text: Texts } | null = null;
   private shown = '';
   private readonly resized = new ResizeObserver(() => {
     this._look();
@@ -197,8 +198,11 @@ export class GaOverview extends LocalizedElement {
     return text.overview.graphs(formatCount(file?.graphs.length ?? 0));
   }
 
-  _render(file: DatabaseFile | undefined, text: Texts): void {
-    if (!file || file.problem) return;
+  /** Once it is to be seen: whoever looks at a graph does not wait for it. */
+  _render(file: DatabaseFile | undefined, text: Texts, page: string): void {
+    if (!file || file.problem || page !== 'overview') return;
+    if (file === this.rendered?.file && text === this.rendered.text) return;
+    this.rendered = { file, text };
     this.heatMap = new HeatMap(file, text, this.map);
     const { element } = this.heatMap;
     const held = this.map.contains(this.shadowRoot?.activeElement ?? null);
@@ -210,7 +214,7 @@ export class GaOverview extends LocalizedElement {
     (this.$['counts'] as HTMLElement).replaceChildren(table);
     this.moreCounts = more;
     const cell = this.makeCurrent();
-    if (held) cell?.focus();
+    if (held) cell?.focus({ preventScroll: true });
   }
 
   /** Called with every change of state: what holds the focus keeps it unless the place is another. */
