@@ -15,7 +15,13 @@ from msprobe_builder.align.evidence.drawn_sizes import without_drawn_sizes
 from msprobe_builder.align.evidence.flow import flow_of, guessed, is_leaf
 from msprobe_builder.align.evidence.hands_on import hands_on
 from msprobe_builder.align.evidence.holding import holds
-from msprobe_builder.align.evidence.operators import forms, layouts, moves, numbers_of
+from msprobe_builder.align.evidence.operators import (
+    forms,
+    is_linear_map,
+    layouts,
+    moves,
+    numbers_of,
+)
 from msprobe_builder.align.evidence.scores import THRESHOLD, Known, Trust, trust_of
 from msprobe_builder.align.evidence.sites import Sites
 from msprobe_builder.align.evidence.traits import Traits, has_values, traits_of, without_values
@@ -155,6 +161,8 @@ def align_by_evidence(
         is_unknown = not all(known_flow) and not (has_values(left) and has_values(right))
         if is_unknown and not known.one_code:  # one code has an order that tells more
             flows = guessed(left, flows[0], products), guessed(right, flows[1], products)
+        else:  # it shows what all calls do together of which attention is one
+            known.products = numbers_of(operators, is_linear_map)
         commuting = Kinds.of(operators).commuting
         pair_by_order_and_flow(pairs, *flows, commuting)
         known.around = surroundings(Edges.of(flows[0], left, commuting), left)
@@ -223,13 +231,12 @@ def _grouped(
         for node in modules_apart(pairs):
             pairs.take_back(node)
         pair_by_ends(pairs, *results, operators)
-    if is_complete and not pairs.known.trust.equal:
-        pair_backward(pairs)
-        return []
-    if not pairs.known.trust.equal:
+    if not pairs.known.trust.equal and not is_complete:
         pair_moving(pairs, flow, other_flow)
-    groups = with_modules(pairs, find_groups(pairs, flow, other_flow), flow, other_flow)
-    take_back_moved(pairs, flow, other_flow, operators, groups)
+    groups = find_groups(pairs, flow, other_flow, Kinds.of(operators))
+    groups = with_modules(pairs, groups, flow, other_flow)
+    if pairs.known.trust.equal or not is_complete:
+        take_back_moved(pairs, flow, other_flow, operators, groups)
     pair_backward(pairs)
     return groups + backward_groups(pairs, groups, flow, other_flow)
 

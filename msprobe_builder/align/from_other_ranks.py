@@ -7,7 +7,7 @@ others, running the same program, pair by their values; there equal names are th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -25,9 +25,12 @@ def with_told(alignment: Alignment, npu: Side, bench: Side, told: Told) -> Align
     """``alignment`` completed by what another step or rank pairs under the same names.
 
     Only nodes without a partner on both sides get one, and only where both sides make the calls of
-    their stems as often as there: a call more shifts the numbers.
+    their stems as often as there: a call more shifts the numbers. Groups of such calls give way to
+    those that were found there.
     """
     nodes = _Nodes(npu, bench, alignment, told)
+    kept = [one for one in alignment.groups if nodes.has_shifted(one)]
+    nodes.know(kept)
     evidence, certainty = alignment.evidence.copy(), alignment.certainty.copy()
     for own, other, sure in told.pairs:
         i, j = nodes.alone(0, own), nodes.alone(1, other)
@@ -35,15 +38,13 @@ def with_told(alignment: Alignment, npu: Side, bench: Side, told: Told) -> Align
             nodes.partner[i], nodes.back[j] = j, i
             evidence[i], certainty[i] = Evidence.ELSEWHERE, sure
     groups = [group for one in told.groups if (group := nodes.group(one)) is not None]
-    for group in groups:
-        nodes.grouped[0].update(group.npu)
-        nodes.grouped[1].update(group.bench)
+    nodes.know(groups)
     return replace(
         alignment,
         partner=nodes.partner,
         evidence=evidence,
         certainty=certainty,
-        groups=(*alignment.groups, *groups),
+        groups=(*kept, *groups),
         npu_likely=_still(alignment.npu_likely, nodes.partner, nodes.back),
         bench_likely=_still(alignment.bench_likely, nodes.back, nodes.partner),
     )
@@ -56,16 +57,29 @@ class _Nodes:
         self.sides = npu, bench
         self.partner = alignment.partner.copy()
         self.back = inverse(self.partner, len(bench.tree))
-        self.grouped: tuple[set[int], set[int]] = (
-            {node for one in alignment.groups for node in one.npu},
-            {node for one in alignment.groups for node in one.bench},
-        )
+        self.grouped = set[int](), set[int]()
         self._by_name = [
             {name: node for node, name in enumerate(side.tree.names) if node} for side in self.sides
         ]
         self._shifted = [
             _shifted(side.tree, there) for side, there in zip(self.sides, told.calls, strict=True)
         ]
+
+    def know(self, groups: Iterable[Group]) -> None:
+        """Leave the calls of groups out from now on."""
+        for group in groups:
+            self.grouped[0].update(group.npu)
+            self.grouped[1].update(group.bench)
+
+    def has_shifted(self, group: Group) -> bool:
+        """Whether a number of one of the calls of a group may say something else there."""
+        return any(
+            side.tree.parsed[node].stem in shifted
+            for side, shifted, nodes in zip(
+                self.sides, self._shifted, (group.npu, group.bench), strict=True
+            )
+            for node in nodes
+        )
 
     def alone(self, side: int, name: str) -> int | None:
         """The node of this name, if it has no partner and its number says the same as there."""

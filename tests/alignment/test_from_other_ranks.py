@@ -91,17 +91,17 @@ def groups(database: Path, number: int) -> set[frozenset[str]]:
         return {frozenset(json.loads(members)) for [members] in rows}
 
 
-@pytest.mark.parametrize("change", [shifted_from_its_start, other_seed(5)])
+@pytest.mark.parametrize(("change", "least"), [(shifted_from_its_start, 5), (other_seed(5), 20)])
 def test_a_faulty_rank_is_paired_as_the_rank_beside_it(
-    pairs: Path, tmp_path: Path, change: Change
+    pairs: Path, tmp_path: Path, change: Change, least: int
 ) -> None:
     alone = compared(pairs, "gpt2", tmp_path / "alone", [change])
     database = compared(pairs, "gpt2", tmp_path / "both", [change, None])
     check(database).close()
-    assert len(partners(alone, 0)) < 0.95 * len(partners(database, 1))
+    assert len(partners(alone, 0)) + least < len(partners(database, 1))
     assert partners(database, 0) == partners(database, 1)
     assert groups(database, 0) == groups(database, 1) != groups(alone, 0)
-    assert len(partners(database, 0, OTHER_RANK)) > 20
+    assert len(partners(database, 0, OTHER_RANK)) > least
     assert not partners(database, 1, OTHER_RANK)
     right = json.loads((pairs / "gpt2" / "truth.json").read_text("utf-8"))["pairs"]
     told = partners(database, 0, OTHER_RANK)
@@ -109,7 +109,7 @@ def test_a_faulty_rank_is_paired_as_the_rank_beside_it(
 
 
 def test_its_tensors_are_measured(pairs: Path, tmp_path: Path) -> None:
-    database = compared(pairs, "gpt2", tmp_path, [shifted_from_its_start, None])
+    database = compared(pairs, "gpt2", tmp_path, [other_seed(5), None])
     with closing(sqlite3.connect(database)) as connection:
         [[compared_nodes]] = connection.execute(
             "SELECT count(DISTINCT npu_node) FROM comparison JOIN match USING (npu_node)"
@@ -157,7 +157,7 @@ def test_a_rank_that_is_appended_is_told_by_those_that_are_there(
     folder("bench", 0)
     config = BuildConfig(tmp_path / "npu", tmp_path / "bench")
     base = build(config, tmp_path / "out").path
-    folder("npu", 1, shifted_from_its_start)
+    folder("npu", 1, other_seed(5))
     folder("bench", 1)
     build(config, append_to=base)
     assert partners(base, 1) == partners(base, 0)

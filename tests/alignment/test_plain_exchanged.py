@@ -260,6 +260,15 @@ def test_what_another_rank_pairs_is_a_pair_where_both_are_alone_and_called_as_of
         first = name.partition(".forward")[0]
         return first if name.startswith("Module") else first.rpartition(".")[0]
 
+    # A group of calls that are counted alike gives way to what was found there.
+    if not any(
+        stem(name) in shifted[side]
+        for side, known in enumerate((nodes, there))
+        for name, node in known.items()
+        if node in grouped[side]
+    ):
+        groups, grouped = (), (set(), set())
+
     def alone(side: int, name: str) -> bool:
         node = (nodes, there)[side][name]
         taken = node in (mine, its)[side] or node in grouped[side]

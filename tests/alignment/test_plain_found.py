@@ -1,4 +1,4 @@
-"""Which groups values, places and shapes show together, from the parts of which each is made."""
+"""Which groups values show, and what all groups have in common."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from msprobe_builder.align.evidence.tolerances import EQUAL
 from msprobe_builder.align.groups import find
 from msprobe_builder.align.groups.find import Region, _Slices
+from msprobe_builder.align.pairing.edges import Kinds
 from msprobe_builder.match.matching import Group
 from tests.alignment.test_plain_fused import Writer, fresh, fused_programs
 from tests.alignment.test_plain_groups import Drawn, is_new, name_at, of_drawn, sliced
 from tests.alignment.test_plain_tensors import agree
-from tests.alignment.test_traits import Dump, numel
-from tests.alignment.two_programs import INPUT, OUTPUT, PARAMETERS, Part
+from tests.alignment.test_traits import Dump
+from tests.alignment.two_programs import Part
 from tests.builder.small_dumps import Record
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS
@@ -77,23 +78,6 @@ def test_values_show_groups_whose_output_both_sides_make_anew(drawn: Drawn) -> N
     assert find._by_values(drawn.pairs, left.flow, right.flow, Region(*members)) == expected
 
 
-@settings(max_examples=costly_examples(50))
-@given(RANDOMS)
-def test_places_show_groups_whose_output_a_pair_takes_in(random: Random) -> None:
-    """At the same place among as many; not where it was found by values that it only moves."""
-    drawn = Drawn(random, between_pairs(random) if random.random() < 0.8 else None)
-    paired = [one for one in drawn.partner if drawn.left.is_leaf(one)]
-    for one in ("", *random.sample(paired, min(len(paired), 2))):
-        if one:
-            drawn.leave_alone(one)
-        expected = by_place(drawn)
-        members = [
-            nodes(part, names) for part, names in zip(drawn.parts, drawn.free(), strict=True)
-        ]
-        found = find._by_place(drawn.pairs, drawn.left.flow, drawn.right.flow, *members)
-        assert found == expected
-
-
 def between_pairs(random: Random) -> tuple[Dump, Dump, list[tuple[str, str]]]:
     """What makes a tensor of others and what takes it in are pairs; what is between is none."""
     writers = Writer(), Writer()
@@ -131,65 +115,36 @@ def between_pairs(random: Random) -> tuple[Dump, Dump, list[tuple[str, str]]]:
     return writers[0].dump, writers[1].dump, both
 
 
-def by_place(drawn: Drawn) -> list[Group]:
-    left, right = drawn.parts
-    free = drawn.free()
-    members = [nodes(part, names) for part, names in zip(drawn.parts, free, strict=True)]
-    found = []
-    takers = find._takers(left.flow, {*members[0]})
-    for taker, row in takers:
-        one = left.name_of[taker]
-        two = drawn.partner.get(one, "")
-        moves = one.split(".")[1] in ("view", "to") and not one.startswith("Module")
-        if not two or not right.is_leaf(two) or (drawn.evidence(one) and moves):
-            continue
-        given, its = left.rows(one, INPUT, PARAMETERS), right.rows(two, INPUT, PARAMETERS)
-        if len(given) != len(its):
-            continue
-        for taken, other in zip(given, its, strict=True):
-            source = int(right.flow.source[other])
-            if left.flow.source[taken] != row or source < 0:
-                continue
-            is_free = name_at(right, source) in free[1]
-            if not is_free or numel(left.records[row]) != numel(right.records[source]):
-                continue
-            mine = find._slice(left.flow, row, {*members[0]}, frozenset())
-            there = find._slice(right.flow, source, {*members[1]}, frozenset())
-            inputs = find._from_pairs(drawn.pairs, left.flow, right.flow, mine.inputs, there.inputs)
-            made, made_there = left.rows(one, OUTPUT), right.rows(two, OUTPUT)
-            is_same = len(made) == len(made_there) > 0 and all(
-                agree(left.records[a], right.records[b], EQUAL)
-                for a, b in zip(made, made_there, strict=True)
-            )
-            # Where the pair puts out the same, what it takes in says nothing.
-            last = [] if is_same else [(row, source)]
-            if inputs:
-                slices = sorted(mine.nodes), sorted(there.nodes)
-                found.append(_Slices(*slices, [*inputs, *last]))
-            assert find._agree(left.flow, right.flow, taker, right.nodes[two]) == is_same
-    return groups_of(drawn, found, 0.9)
-
-
 @settings(max_examples=costly_examples(80))
 @given(RANDOMS)
-def test_groups_are_found_by_values_then_by_places_then_by_shapes(random: Random) -> None:
-    """Of what is left each time; a call is in one group, and has no partner then."""
-    programs = random.choice([None, None, between_pairs, fused_programs])
+def test_groups_are_found_by_values_then_between_pairs(random: Random) -> None:
+    """A call is in one group, and has no partner then; what is between comes of the same."""
+    programs = random.choice([None, between_pairs, between_pairs, fused_programs])
     drawn = Drawn(random, programs(random) if programs else None)
     left, right = drawn.parts
     pairs = drawn.pairs
-    found = find.find_groups(pairs, left.flow, right.flow)
+    sums, maps = (
+        frozenset(drawn.numbers[one] for one in names if one in drawn.numbers)
+        for names in (("add",), ("linear", "matmul"))
+    )
+    asked = np.flatnonzero(pairs.asked & (pairs.partner >= 0))
+    before = pairs.partner[asked].tolist()
+    found = find.find_groups(pairs, left.flow, right.flow, Kinds(sums, frozenset(), maps))
     for side, partner in ((0, pairs.partner), (1, pairs.back)):
         members = [node for one in found for node in (one.npu, one.bench)[side]]
         assert len(members) == len({*members})
         assert all(partner[node] < 0 for node in members)
         assert all(drawn.parts[side].flow.is_leaf[node] for node in members)
-    assert all(one.rows and one.npu and one.bench for one in found)
-    kinds = [(0.98, 0.9, 0.75, 0.95).index(one.certainty) for one in found]
-    assert [min(one, 2) for one in kinds] == sorted(min(one, 2) for one in kinds)
+    assert all(one.npu and one.bench for one in found)
+    for one in found:
+        for part, nodes_of, rows in zip(
+            drawn.parts, (one.npu, one.bench), zip(*one.rows, strict=True), strict=False
+        ):
+            assert {int(part.table.node[row]) for row in rows} <= {*nodes_of}
     if not pairs.known.trust.equal:
-        assert 0 not in kinds
+        assert 0.98 not in [one.certainty for one in found]
+        assert pairs.partner[asked].tolist() == before
     if not pairs.known.trust.weights:
-        assert 3 not in kinds
+        assert 0.95 not in [one.certainty for one in found]
     partners = np.flatnonzero(pairs.partner >= 0)
     assert (pairs.back[pairs.partner[partners]] == partners).all()

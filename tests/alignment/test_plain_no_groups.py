@@ -144,6 +144,9 @@ def check(random: Random, parts: list[Part], sides: list[list[str]]) -> None:
     def moves(call: str) -> bool:
         return not is_module(call) and does(call) in MOVING
 
+    def kind(call: str) -> str:
+        return "module" if is_module(call) else does(call)
+
     def is_alike(one: str, two: str) -> bool:
         made, its = (
             part.dump.tensors(call, "outputs") for part, call in zip(parts, (one, two), strict=True)
@@ -165,7 +168,8 @@ def check(random: Random, parts: list[Part], sides: list[list[str]]) -> None:
         few, many = sides if is_fewer else sides[::-1]
         if not by_place and len(many) > 1:
             return None
-        if len(many) > 1 and (not all(map(moves, few)) or all(map(moves, many))):
+        is_same = [*map(kind, few)] == [*map(kind, many)]
+        if len(many) > 1 and not is_same and (not all(map(moves, few)) or all(map(moves, many))):
             return None
         found, begin = [], 0
         for one in few:

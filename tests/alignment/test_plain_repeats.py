@@ -252,13 +252,15 @@ def test_what_follows_is_paired_by_forward_calls_and_then_by_what_they_repeat(
             [first[n] if n >= 0 else -1 for n in of]
             for of, first in zip(forward, origin, strict=True)
         ]
+        # Where both recompute a call its own partner tells.
+        ways = forward, [work[0], forward[1]], [forward[0], work[1]]
         again, backward = chosen("again"), chosen("backward")
         by_work(pairs, origin, modules(again), Evidence.RECOMPUTED)
-        for known in (forward, work):
+        for known in ways:
             by_work(pairs, known, modules(backward), Evidence.BACKWARD)
         _pair_gradients(pairs)
         inside(pairs, again)
-        for known in (forward, work):
+        for known in ways:
             by_work(pairs, known, backward, Evidence.BACKWARD)
         alone = [[n for n in some if of[n] < 0] for some, of in zip(backward, forward, strict=True)]
         inside(pairs, alone)

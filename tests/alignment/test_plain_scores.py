@@ -348,7 +348,7 @@ def plain_trust(sides: list[Part], pairs: list[tuple[str, str]]) -> Trust:
         1.0 if near - equal >= 0.08 and near >= 0.4 and not others else 0.0,
         share([size_of(x) == size_of(y) for x, y in made]) >= 0.5,
         share([shapes_of(x) == shapes_of(y) for x, y in made]) >= 0.5,
-        trust,
+        trust if weights or (equal >= 0.08 and not others) else 0.0,
     )
 
 

@@ -211,7 +211,7 @@ class Part(Side):
 
 def key_of(record: Record) -> tuple[Any, ...] | None:
     """All that is recorded of a tensor but its shape; nothing where that tells of no tensor."""
-    if None in (record["Max"], record["Min"], record["Norm"]) or not record["Norm"]:
+    if None in (record["Max"], record["Min"], record["Mean"]) or record["Norm"] == 0:
         return None
     if record["Max"] == record["Min"] and numel(record) != 1:
         return None

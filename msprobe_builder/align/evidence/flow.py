@@ -167,9 +167,12 @@ def is_leaf(side: Traits) -> Bool:
 
 
 def _keys(table: ParameterTable) -> Int:
-    """The same for equal statistics; 0 for constants and for what has none."""
-    high, low, _, norm = table.statistics
-    telling = table.is_tensor & ~np.isnan(norm) & ~np.isnan(high) & ~np.isnan(low)
+    """The same for equal statistics; 0 for constants and for what has none.
+
+    Collectors give no norm of complex tensors.
+    """
+    high, low, mean, norm = table.statistics
+    telling = table.is_tensor & ~np.isnan(mean) & ~np.isnan(high) & ~np.isnan(low)
     telling &= ((high != low) | (table.numel == 1)) & (norm != 0)
     bits = [np.nan_to_num(one, posinf=np.inf, neginf=-np.inf) for one in table.statistics]
     bits = [np.ascontiguousarray(one).view(np.int64) for one in bits]

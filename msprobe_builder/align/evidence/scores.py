@@ -71,7 +71,8 @@ def trust_of(npu: Traits, bench: Traits, a: Int, b: Int) -> Trust:
     of_weights = (npu.parameters.count[a] > 0) & (bench.parameters.count[b] > 0)
     level = levels(npu.parameters, bench.parameters, a[of_weights], b[of_weights])
     differ = _other_weights(npu.parameters, bench.parameters, a[of_weights], b[of_weights])
-    tell = not len(level) or bool((level > 0).mean() >= _LEAST_EQUAL_WEIGHTS)
+    are_known = bool(len(level))
+    tell = not are_known or bool((level > 0).mean() >= _LEAST_EQUAL_WEIGHTS)
     weights = 1.5 if tell and not differ else 0.0
     # Merged adapters have other weights and compute the same: the last result of all tells.
     last = np.flatnonzero(of_weights & (npu.outputs.numel[a] > 1))[-1:]
@@ -89,12 +90,13 @@ def trust_of(npu: Traits, bench: Traits, a: Int, b: Int) -> Trust:
     )
     level = levels(npu.outputs, bench.outputs, a, b)
     equal, near = (level == 2).mean(), (level >= 1).mean()
+    agrees = bool(equal >= _LEAST_AGREEMENT and not others)
     return Trust(
-        2.0 * (equal >= _LEAST_AGREEMENT and not others),
+        2.0 * agrees,
         1.0 * (near - equal >= _LEAST_AGREEMENT and near >= _LEAST_NEAR and not others),
         bool(same_sizes),
         bool(same_shapes),
-        weights,
+        weights if are_known or agrees else 0.0,  # calls take in weights of which none is known
     )
 
 

@@ -1,8 +1,8 @@
 """Groups: calls that do together what calls of the other side do, found by what flows in and out.
 
-A group begins where a tensor is put out on both sides by calls that have no partner: it is told
-by its statistics, or because a pair of calls takes it in at the same place. From there it grows
-backward through calls without a partner, up to tensors that both sides have.
+Where values tell, a group begins where a tensor is put out on both sides by calls that have no
+partner, and grows backward through such calls up to tensors that both sides have. Others are found
+between pairs, see between.py.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.flow import Flow, alike, inputs_of, outputs_of
+from msprobe_builder.align.evidence.flow import Flow, alike, guessed, inputs_of, outputs_of
 from msprobe_builder.align.evidence.scores import levels
 from msprobe_builder.align.evidence.tolerances import EQUAL
+from msprobe_builder.align.groups.between import find_between
 from msprobe_builder.align.groups.fused import name_of
 from msprobe_builder.align.groups.fused_calls import exchanged, find_by_shapes
 from msprobe_builder.align.groups.no_groups import are_pairs
+from msprobe_builder.align.pairing.edges import Kinds
 from msprobe_builder.align.pairing.pairs import Pairs
+from msprobe_builder.align.pairing.repeated_calls import same_calls
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
@@ -29,7 +32,7 @@ Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 _LARGEST = 4_000_000  # pairs of tensors of a region that are looked at
-_BY_VALUES, _BY_PLACE = 0.98, 0.9
+_BY_VALUES = 0.98
 
 
 @dataclass
@@ -40,46 +43,37 @@ class Region:
     bench: list[int] = field(default_factory=list)
 
 
-def find_groups(pairs: Pairs, flow: Flow, other: Flow) -> list[Group]:
+def find_groups(pairs: Pairs, flow: Flow, other: Flow, kinds: Kinds) -> list[Group]:
     """The groups of calls going forward; pairs that contradict one are dropped."""
     found: list[Group] = []
-    weak = _weak(pairs, flow, other)
-    regions = list(_regions(pairs, flow, other, weak))
+    regions = list(_regions(pairs, flow, other, _weak(pairs, flow, other)))
     for region in regions:
         found += _by_values(pairs, flow, other, region)
     for group in found:
         _settle(pairs, group)
-    taken = {node for group in found for node in group.npu}
-    other_taken = {node for group in found for node in group.bench}
-    for region in regions:
-        free = [i for i in region.npu if pairs.partner[i] < 0 and i not in taken]
-        other_free = [j for j in region.bench if pairs.back[j] < 0 and j not in other_taken]
-        found += _by_place(pairs, flow, other, free, other_free)
-    found = [
-        group
-        for group in found
-        if not are_pairs(pairs, group, by_place=group.certainty == _BY_PLACE)
-    ]
-    return found + _by_shapes(pairs, flow, other, regions, found)
+    found = [group for group in found if not are_pairs(pairs, group, by_place=False)]
+    flows = flow, other
+    if not all((one.producer >= 0).any() for one in flows):
+        if not pairs.known.trust.equal:
+            found += _by_shapes(pairs, flow, other, regions)
+        if pairs.known.trust.equal or same_calls(pairs):
+            return found
+        products = pairs.known.products
+        flows = guessed(pairs.npu, flow, products), guessed(pairs.bench, other, products)
+    return find_between(pairs, *flows, found, kinds)
 
 
-def _by_shapes(
-    pairs: Pairs, flow: Flow, other: Flow, regions: list[Region], known: list[Group]
-) -> list[Group]:
-    """Groups among what is left, whichever side has the one call."""
-    taken = {node for group in known for node in group.npu}
-    other_taken = {node for group in known for node in group.bench}
+def _by_shapes(pairs: Pairs, flow: Flow, other: Flow, regions: list[Region]) -> list[Group]:
+    """Groups where nothing but the structure is known, whichever side has the one call."""
     found: list[Group] = []
-    tell = bool(pairs.known.trust.weights)
+    taken, other_taken = set[int](), set[int]()
     for region in regions:
-        free = [i for i in region.npu if i not in taken and not _fits(pairs, i)]
-        other_free = [
-            j for j in region.bench if j not in other_taken and not _fits(pairs, int(pairs.back[j]))
-        ]
+        free = [i for i in region.npu if not _fits(pairs, i)]
+        other_free = [j for j in region.bench if not _fits(pairs, int(pairs.back[j]))]
         sides = pairs.npu, flow, free, pairs.partner
         others = pairs.bench, other, other_free, pairs.back
-        more = find_by_shapes(*sides, *others, weights_tell=tell)
-        more += map(exchanged, find_by_shapes(*others, *sides, weights_tell=tell))
+        more = find_by_shapes(*sides, *others, weights_tell=False)
+        more += map(exchanged, find_by_shapes(*others, *sides, weights_tell=False))
         for group in more:
             if taken & set(group.npu) or other_taken & set(group.bench):
                 continue
@@ -199,91 +193,6 @@ def _by_values(pairs: Pairs, flow: Flow, other: Flow, region: Region) -> list[Gr
         if _has_open(pairs, group):
             groups.append(group)
     return groups
-
-
-def _by_place(
-    pairs: Pairs, flow: Flow, other: Flow, free: list[int], other_free: list[int]
-) -> list[Group]:
-    """Groups whose outputs are taken in by a pair of calls at the same place.
-
-    This does not need what a fault has changed: within one side tensors are equal to the bit.
-    """
-    inside, other_inside = set(free), set(other_free)
-    makers = _takers(flow, inside)
-    found = []
-    for taker, row in makers:
-        partner = int(pairs.partner[taker])
-        if partner < 0 or not other.is_leaf[partner]:
-            continue
-        # What only moves elements is itself known by who computed them.
-        if pairs.evidence[taker] and pairs.npu.operator[taker] in pairs.known.moving:
-            continue
-        debug, reference = inputs_of(flow, taker), inputs_of(other, partner)
-        if len(debug) != len(reference):
-            continue
-        for taken, other_taken in zip(debug, reference, strict=True):
-            source = int(other.source[other_taken])
-            if flow.source[taken] != row or source < 0:
-                continue
-            if int(other.table.node[source]) not in other_inside:
-                continue
-            if flow.table.numel[row] != other.table.numel[source]:
-                continue
-            left = _slice(flow, row, inside, frozenset())
-            right = _slice(other, source, other_inside, frozenset())
-            inputs = _from_pairs(pairs, flow, other, left.inputs, right.inputs)
-            if inputs:
-                members = sorted(left.nodes), sorted(right.nodes)
-                # Where the pair puts out the same, what it takes in differs in form alone.
-                matters = not _agree(flow, other, taker, partner)
-                rows = [*inputs, (row, source)] if matters else inputs
-                found.append(_Slices(*members, rows))
-    return [_group(pairs, joined, _BY_PLACE) for joined in _joined(found)]
-
-
-def _agree(flow: Flow, other: Flow, i: int, j: int) -> bool:
-    """Whether two calls put out the same by their statistics."""
-    debug, reference = outputs_of(flow, i), outputs_of(other, j)
-    if len(debug) != len(reference) or not debug:
-        return False
-    same = alike(flow.table, other.table, np.array(debug), np.array(reference), EQUAL)
-    return bool(same.diagonal().all())
-
-
-def _takers(flow: Flow, inside: set[int]) -> list[tuple[int, int]]:
-    """Calls that take in what the nodes inside put out: node, and row of the output.
-
-    Those that hand it on are too much alike to tell one place from another.
-    """
-    found = set()
-    for row in [row for node in inside for row in outputs_of(flow, node)]:
-        for taken in flow.taken(row):
-            node = int(flow.table.node[taken])
-            if node not in inside and flow.key[taken] not in flow.key[outputs_of(flow, node)]:
-                found.add((node, row))
-    return sorted(found)
-
-
-def _from_pairs(
-    pairs: Pairs, flow: Flow, other: Flow, rows: list[int], other_rows: list[int]
-) -> list[tuple[int, int]]:
-    """Inputs of two slices that partners put out, or that are put out by nobody and are equal."""
-    result = []
-    left = list(other_rows)
-    for row in rows:
-        source = int(flow.producer[row])
-        for place in left:
-            reference = int(other.producer[place])
-            if source < 0 or reference < 0:
-                continue
-            debug = int(flow.table.node[source])
-            if pairs.partner[debug] == other.table.node[reference] and (
-                flow.table.position[source] == other.table.position[reference]
-            ):
-                result.append((row, place))
-                left.remove(place)
-                break
-    return result
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.match.matching import Group
@@ -24,7 +26,8 @@ def are_pairs(pairs: Pairs, group: Group, *, by_place: bool) -> bool:
         all(int(side.operator[one]) in pairs.known.moving for one in nodes)
         for side, nodes in zip(sides, (few, many), strict=True)
     )
-    if len(many) > 1 and (not moves or all_move):
+    are_the_same = np.array_equal(sides[0].operator[list(few)], sides[1].operator[list(many)])
+    if len(many) > 1 and (not moves or all_move) and not are_the_same:
         return False
     found, rest = [], iter(many)
     for one in few:

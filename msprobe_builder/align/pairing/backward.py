@@ -30,15 +30,17 @@ def pair_backward(pairs: Pairs) -> None:
     forward = [forward_of(side) for side in sides]
     origin = [origins(side, of) for side, of in zip(sides, forward, strict=True)]
     work = [_through(of, first) for of, first in zip(forward, origin, strict=True)]
+    # Where both sides recompute a call its own partner tells.
+    ways = forward, [work[0], forward[1]], [forward[0], work[1]]
     is_module = [side.outline.kind == Kind.MODULE for side in sides]
     backward = [side.direction == Direction.BACKWARD for side in sides]
     again = [(side.direction == Direction.FORWARD) & ~side.forward for side in sides]
     _pair_by_work(pairs, origin, _both(again, is_module), Evidence.RECOMPUTED)
-    for known in (forward, work):
+    for known in ways:
         _pair_by_work(pairs, known, _both(backward, is_module), Evidence.BACKWARD)
     _pair_gradients(pairs)
     _pair_inside_of_matched(pairs, again)
-    for known in (forward, work):
+    for known in ways:
         _pair_by_work(pairs, known, backward, Evidence.BACKWARD)
     # A call whose forward call was not recorded has its place alone to go by.
     _pair_inside_of_matched(pairs, _both(backward, [of < 0 for of in forward]))
