@@ -106,7 +106,7 @@ PARTS_MAY_IMPORT = {
 PARTS = {
     "msprobe_builder.merge": ["ranks", "flow", "values", "join"],
     "msprobe_builder.align": ["evidence", "pairing", "groups", "contradictions"],
-    "msprobe_builder.verdict": ["differences", "ruling", "model", "ranks"],
+    "msprobe_builder.verdict": ["differences", "ruling", "model", "ranks", "steps"],
 }
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from msprobe_builder.base.codes import Strength
+
 
 class Cause(IntEnum):
     """Where a finding shows."""
@@ -31,6 +33,12 @@ class Cause(IntEnum):
 
 # Chances of what something explains as well that is no fault, and of what more than one has felt.
 RIVALLED, CERTAIN = 0.4, 0.82
+_STRONG = 0.8
+
+
+def strength(probability: float) -> Strength:
+    """What is said of it in a word."""
+    return Strength.STRONG if probability >= _STRONG else Strength.WEAK
 
 
 class Place(NamedTuple):

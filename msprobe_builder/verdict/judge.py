@@ -24,7 +24,7 @@ from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.differences.arguments import differing_arguments
 from msprobe_builder.verdict.differences.histories import without_history
 from msprobe_builder.verdict.differences.loss_scale import without_loss_scale
-from msprobe_builder.verdict.findings import Cause, Weighed
+from msprobe_builder.verdict.findings import Cause, Weighed, strength
 from msprobe_builder.verdict.model.certainty import (
     in_order,
     probabilities,

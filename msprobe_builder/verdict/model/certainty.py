@@ -11,14 +11,12 @@ from bisect import bisect_right
 
 import numpy as np
 
-from msprobe_builder.base.codes import Strength
 from msprobe_builder.facts.fact import Facts, fact
-from msprobe_builder.verdict.findings import CERTAIN, RIVALLED, Cause
+from msprobe_builder.verdict.findings import CERTAIN, RIVALLED, Cause, strength
 from msprobe_builder.verdict.model.clue import BELIEVED, ONE_SIDED, THRESHOLD, Clue
 
 _WEIGHTS = (Cause.WEIGHT, Cause.WEIGHTS)
 _LEAST = 0.005  # the chance below which nobody looks at a place
-_STRONG = 0.8
 _STRUCTURE = {*ONE_SIDED, Cause.WIRING, Cause.ORDER, Cause.RANK, Cause.NUMBER}
 # Shares of first clues that are taken to be right, by the least score of a band.
 _Bands = tuple[tuple[float, float], ...]
@@ -43,11 +41,6 @@ def probabilities(found: list[Clue]) -> list[float]:
         result.append(chance)
         left -= chance
     return result
-
-
-def strength(probability: float) -> Strength:
-    """What is said of it in a word."""
-    return Strength.STRONG if probability >= _STRONG else Strength.WEAK
 
 
 def _alone(clue: Clue) -> float:

@@ -9,8 +9,7 @@ from functools import cached_property
 from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
 from msprobe_builder.base.standing import GATHERING
 from msprobe_builder.facts.fact import Fact, Facts, fact
-from msprobe_builder.verdict.findings import CERTAIN, RIVALLED
-from msprobe_builder.verdict.model.certainty import strength
+from msprobe_builder.verdict.findings import CERTAIN, RIVALLED, strength
 
 _CARRYING = (CallRole.CARRIER, CallRole.AMPLIFIER)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from msprobe_builder.base.codes import Strength
-from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.model.certainty import probabilities, strength
+from msprobe_builder.verdict.findings import Cause, strength
+from msprobe_builder.verdict.model.certainty import probabilities
 from msprobe_builder.verdict.model.clue import Clue
 
 ONE_SIDED = (Cause.MISSING, Cause.EXTRA)

@@ -17,8 +17,8 @@ from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.operators.table import operator_of
 from msprobe_builder.verdict import judge
 from msprobe_builder.verdict.differences.left_out import LeftOut
-from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.model.certainty import in_order, probabilities, strength
+from msprobe_builder.verdict.findings import Cause, strength
+from msprobe_builder.verdict.model.certainty import in_order, probabilities
 from msprobe_builder.verdict.model.clue import Clue, Evidence
 from msprobe_builder.verdict.model.clues import clues, felt
 from msprobe_builder.verdict.model.coverage import coverage
