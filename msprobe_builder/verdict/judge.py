@@ -28,7 +28,6 @@ from msprobe_builder.verdict.findings import Cause, Weighed, strength
 from msprobe_builder.verdict.model.certainty import (
     in_order,
     probabilities,
-    strength,
     told_of_chance,
 )
 from msprobe_builder.verdict.model.choices import behind_choices, chosen_otherwise
