@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.operators import questions
 from msprobe_builder.verdict.model.conduct import MOVES, PRODUCTS, REACH, SUMS, Conduct
 from msprobe_builder.verdict.model.elements import STEEPEST, of_smallest
 from msprobe_builder.verdict.model.judged_rows import JudgedRows
@@ -67,6 +68,11 @@ class Amounts:
             del flat
             self._lengths = _of_calls(is_sum | averages | is_bounded, at, _finite(seen.rms[inputs]))
             self._norms = _of_calls(does.adds_up, at, _finite(seen.norm[inputs]))
+            # Of tensors that are joined one that is small beside the others weighs little.
+            vague = np.zeros(self._size, dtype=bool)
+            vague[at[~np.isfinite(seen.rms[inputs])]] = True
+            joins = forward & runs.npu.calls.are(questions.joins)
+            self._joined = np.flatnonzero((joins & ~vague)[node])
             is_far = (kind == REACH) | does.near_zero
             self._peaks = _of_calls(is_far, at, _finite(seen.peak[inputs]))
             most = largest(seen.elements[inputs], at, self._size)[node]
@@ -113,6 +119,9 @@ class Amounts:
             for where, least in told:
                 least = np.clip(np.nan_to_num(least), 0, WORST)
                 amount[where] = np.fmax(amount[where], least)
+            weighed = absolute[node[self._joined]] / rms[self._joined]
+            known = np.isfinite(weighed)
+            amount[self._joined[known]] = np.clip(weighed[known], 0, WORST)
         return amount
 
     def _steps(self, relative: Float) -> list[tuple[Int, Float]]:

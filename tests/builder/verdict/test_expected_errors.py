@@ -218,12 +218,12 @@ class Plain:
             found.append(relative * max((self.steep(one) for one in inputs), default=1.0))
             found += [self.of_smallest(one) for one in inputs]
         amount = max(min(one, MOST) for one in found if not math.isnan(one))
-        lacks_norm = [one for one in inputs if math.isnan(seen.norm[one]) and self.size[one] >= 0]
-        if (
-            lacks_norm
-            or does.composite[node]
-            or (runs.npu.calls.is_module[node] and not does.is_known[node])
-        ):
+        joins = is_forward and "cat" in runs.npu.tree.names[node]
+        if joins and all(math.isfinite(seen.rms[one]) for one in inputs) and rms > 0:
+            amount = min(absolute / rms, MOST)  # each weighs by its length
+        lacks_norm = any(math.isnan(seen.norm[one]) and self.size[one] >= 0 for one in inputs)
+        is_module = runs.npu.calls.is_module[node] and not does.is_known[node]
+        if lacks_norm or does.composite[node] or is_module:
             amount *= 4
         gain = {PLAIN: 1.0, SUMS: 1.5, PRODUCTS: 1.5, REACH: 3.0, MOVES: 1.5}[kind]
         result = math.hypot(gain * amount, own := self.rounding(node, row))

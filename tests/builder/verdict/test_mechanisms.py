@@ -272,6 +272,34 @@ def test_tensors_that_are_joined_in_another_order_are_named(tmp_path: Path) -> N
     assert first.node == "Torch.stack.0.forward"
 
 
+def squared(one: Program, number: int, given: Array) -> Array:
+    square = one.call(f"Tensor.square.{number}.forward", [given], given**2)
+    return one.call(f"Tensor.sum.{number}.forward", [square], np.array(square.sum()))
+
+
+def clipped(is_debug: bool) -> Program:
+    """A norm of three parts: one is next to nothing, and one is left out by this run."""
+    one, x, g = Program(), values(64), values(64, seed=1)
+    noise = 1e-7 * values(64, seed=2) if is_debug else 0.0
+    near = one.call("Functional.tanh.0.forward", [x], np.tanh(x) * (1 + noise))
+    nearly = np.tanh(x) * (1 + 1e-8)
+    nothing = one.call("Tensor.__sub__.0.forward", [near, nearly], near - nearly)
+    parts = [squared(one, number, part) for number, part in enumerate((near, nothing))]
+    other = squared(one, 2, np.tanh(g))
+    whole = one.call("Torch.stack.0.forward", parts, np.stack(parts))
+    total = one.call("Tensor.sum.3.forward", [whole], np.array(whole.sum()))
+    if not is_debug:
+        total = one.call("Tensor.__add__.0.forward", [total, other], total + other)
+    one.call("Torch.sqrt.0.forward", [total], np.sqrt(total))
+    return one
+
+
+def test_what_weighs_little_among_the_joined_hides_nothing_of_the_whole(tmp_path: Path) -> None:
+    first = judged(tmp_path, clipped)[0]
+    assert (first.node, first.side) == ("Tensor.__add__.0.forward", "bench")
+    assert first.strength == "strong"
+
+
 def trained(is_debug: bool) -> Program:
     """A linear layer whose weight gets 5 % more gradient; nothing else of the module shows it."""
     one, x, weight = Program(), values(8, 16), values(4, 16, seed=1)
