@@ -23,12 +23,10 @@ _SHOWN_ARGUMENTS = 3
 _RIVALS = {
     "passes": fact("rival.passes"),
     "unknown": fact("rival.unknown"),
-    "unseen": fact("rival.unseen"),
     "chosen": fact("rival.chosen"),
     "sum_of_uses": fact("rival.sum_of_uses"),
     "places": fact("rival.places"),
     "merged": fact("rival.merged"),
-    "left_out": fact("rival.left_out"),
 }
 
 
