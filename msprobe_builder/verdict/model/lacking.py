@@ -135,9 +135,6 @@ def cut_off(runs: Runs, rows: Int) -> Iterable[Clue]:
             else:  # of modules alone, what stands between has cut it off
                 yield Clue(CUT, 0, node, Cause.GRADIENT, row)
             return
-        if not casts[node] and (calls.twin[node] >= 0) != (others.twin[other] >= 0):
-            yield Clue(_LACKING, 0, node, Cause.GRADIENT, row)
-            return
 
 
 def _is_frozen(runs: Runs, row: int) -> bool:
