@@ -34,10 +34,7 @@ def arranged_by(
     counterpart, or other arguments, and from which on nothing would have shown it.
     """
     found = []
-    for side, part, partner, maker in (
-        (0, runs.npu, runs.partner, runs.origin),
-        (1, runs.bench, runs.bench_partner, runs.bench_origin),
-    ):
+    for side, (part, partner, _, _, maker) in enumerate(runs.sides):
         start = node if side == 0 else int(runs.partner[node])
         if start >= 0:
             found += [

@@ -107,7 +107,7 @@ def _explained(evidence: Evidence, clue: Clue, kinds: tuple[Int, Int]) -> Clue:
 def _of_its_module(evidence: Evidence, clue: Clue) -> Clue:
     """The module around a call, where the other side records no calls but modules alone."""
     runs = evidence.runs
-    part, partner = ((runs.npu, runs.partner), (runs.bench, runs.bench_partner))[clue.side]
+    part, partner, *_ = runs.sides[clue.side]
     if int(part.calls.kind[clue.node]) not in evidence.left_out.kinds[1 - clue.side]:
         return clue
     around = int(part.tree.parent[clue.node])

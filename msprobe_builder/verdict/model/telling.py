@@ -123,7 +123,7 @@ def _told_of_number(evidence: Evidence, clue: Clue, name: str) -> Fact:
 def _told_of_lacking(evidence: Evidence, clue: Clue) -> Fact:
     """Of a call that one side alone makes, behind which nothing differs."""
     runs = evidence.runs
-    part, maker = ((runs.npu, runs.maker), (runs.bench, runs.bench_maker))[clue.side]
+    part, _, _, maker, _ = runs.sides[clue.side]
     side = THIS_RUN if clue.side else THE_REFERENCE
     if part.calls.are(questions.casts)[clue.node]:
         return fact("call_lacking.cast", side=side)
