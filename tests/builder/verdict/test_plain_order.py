@@ -334,16 +334,10 @@ def test_what_nobody_judged(evidence: Evidence) -> None:
         if role[node] == CallRole.CLEAN and runs.npu.calls.is_module[node]
     }
     there = {node for node in range(len(runs.bench.tree)) if int(runs.bench_partner[node]) in sound}
-    together: set[int] = set()  # calls that have a counterpart only as several
-    if evidence.groups is not None:
-        for number in set(evidence.groups.owner.tolist()):
-            together |= set(evidence.groups.groups[number].bench)
     lacking = [
         node
         for node in range(len(runs.bench.tree))
-        if runs.bench_partner[node] < 0
-        and node not in together
-        and runs.bench.calls.direction[node] != Direction.NONE
+        if runs.bench_partner[node] < 0 and runs.bench.calls.direction[node] != Direction.NONE
     ]
     right = [one for one in unknown if not stands_in(runs.npu, one, sound)]
     assert found.unjudged == len(right) + sum(
