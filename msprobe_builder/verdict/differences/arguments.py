@@ -15,6 +15,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.shapes import parse_shape
 from msprobe_builder.graph.calls import Calls
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.part import inputs_of
 from msprobe_builder.operators import questions
 from msprobe_builder.operators.operator import Kind, Operator
 
@@ -154,9 +155,7 @@ def _is_counted_from_the_end(
 
 def _shape(table: ParameterTable, node: int, texts: Texts) -> list[int]:
     """That of the first tensor that a node is given; nothing if unknown."""
-    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
-    given = table.is_tensor[first:last] & (table.section[first:last] == Section.INPUT)
-    shapes = table.shape_id[first:last][given]
+    shapes = table.shape_id[inputs_of(table, node)]
     return parse_shape(texts, int(shapes[0])) if len(shapes) else []
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.part import inputs_of
+from msprobe_builder.graph.part import inputs_of, rows_of
 from msprobe_builder.operators.questions import casts
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.arrangement import arranged_by, joined_alike
@@ -187,8 +187,7 @@ def _origin(runs: Runs, node: int) -> int:
     """The call that first put out infinity on this side alone, followed back from what broke."""
     table, bench = runs.npu.table, runs.bench.table
     for _ in range(64):
-        first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
-        for row in range(first, last):
+        for row in rows_of(table, node):
             made = int(runs.maker[row])
             other = int(runs.other[row])
             if table.section[row] != Section.INPUT or made < 0 or other < 0:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.part import inputs_of
+from msprobe_builder.graph.part import inputs_of, tensors_of
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.agreement import (
@@ -255,9 +255,7 @@ def _puts_out_the_same(evidence: Evidence, row: int) -> bool:
     # What is joined, multiplied or looked up otherwise looks nearly the same in numbers.
     if not is_told or runs.backward[at] or kind in (Kind.JOIN, Kind.PRODUCT, Kind.LOOKUP):
         return False
-    first, last = np.searchsorted(table.node, [at, at + 1]).tolist()
-    is_output = table.is_tensor[first:last] & (table.section[first:last] == Section.OUTPUT)
-    out = first + np.flatnonzero(is_output)
+    out = tensors_of(table, at, Section.OUTPUT)
     unit = runs.coarse if runs.is_mixed else runs.fine
     level = np.fmax(unit[out], evidence.noise[at])
     return bool(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.part import inputs_of
+from msprobe_builder.graph.part import inputs_of, rows_of
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import Clue, Evidence
@@ -234,5 +234,4 @@ def _module_of(name: str) -> str:
 
 def _has_rows(table: ParameterTable, node: int) -> bool:
     """Whether a call has put out or taken in any tensor; rows stand in the order of calls."""
-    begin, end = np.searchsorted(table.node, (node, node + 1))
-    return bool(end > begin)
+    return len(rows_of(table, node)) > 0

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.part import Part, inputs_of
+from msprobe_builder.graph.part import Part, inputs_of, tensors_of
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.merge.flow.parallel_layers import boundary_state, module_class
 from msprobe_builder.operators import questions
@@ -163,8 +163,6 @@ def _talking(part: Part) -> list[int]:
 def agrees(evidence: Evidence, node: int, section: Section = Section.OUTPUT) -> bool:
     """Whether what a call puts out, or is given, is known and all like that of the reference."""
     table = evidence.runs.npu.table
-    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
-    rows = np.arange(first, last)
-    rows = rows[table.is_tensor[rows] & (table.section[rows] == section)]
+    rows = tensors_of(table, node, section)
     known = np.isfinite(evidence.seen.size[rows])
     return bool(known.any() and not evidence.off[rows[known]].any())

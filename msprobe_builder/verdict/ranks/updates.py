@@ -22,7 +22,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import Fact, Facts, fact
-from msprobe_builder.graph.part import Part
+from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.operators.operator import Kind as OperatorKind
 from msprobe_builder.operators.table import operator_of
@@ -252,16 +252,10 @@ def _has(numbers: Iterable[float], wanted: float) -> bool:
 def _has_parameter(runs: Runs, npu: _Side, node: int) -> bool:
     """Whether the rank updates a tensor that a call of the reference is given."""
     table, reference = runs.npu.table, runs.bench.table
-    first, last = np.searchsorted(reference.node, [node, node + 1]).tolist()
-    rows = [
-        row
-        for row in range(first, last)
-        if reference.is_tensor[row]
-        and reference.section[row] == Section.INPUT
-        and reference.numel[row] > 1
-    ]
+    rows = inputs_of(reference, node)
+    rows = rows[reference.numel[rows] > 1]
     for (_, _, elements), debug in npu.rows.items():
-        for row in rows:
+        for row in rows.tolist():
             wanted = reference.statistics[:, row]
             if reference.numel[row] != elements or not wanted[3] > 0:
                 continue
