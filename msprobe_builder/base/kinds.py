@@ -11,6 +11,6 @@ CLUES = (
 EXPLANATIONS = (
     *("unkept", "habit", "mispaired", "formula", "inside", "no_gradient", "meets_again"),
     *("exchanged", "split", "loss_scale", "fewer_digits"),
-    *("passes", "left_out", "chosen", "unseen", "unknown", "sum_of_uses", "places", "merged"),
+    *("passes", "chosen", "unknown", "sum_of_uses", "places", "merged"),
 )
 KINDS = (*CLUES, *EXPLANATIONS)

@@ -29,11 +29,22 @@ class Part:
         return self.tree.calls
 
 
+def rows_of(table: ParameterTable, node: int) -> range:
+    """All rows of a node: they stand in the order of nodes."""
+    return range(*np.searchsorted(table.node, [node, node + 1]).tolist())
+
+
 def inputs_of(table: ParameterTable, node: int) -> NDArray[np.int64]:
     """The rows of the tensors that a node is given, without its parameters."""
-    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
-    given = table.is_tensor[first:last] & (table.section[first:last] == _INPUT)
-    return np.asarray(first + np.flatnonzero(given))
+    return tensors_of(table, node, _INPUT)
+
+
+def tensors_of(table: ParameterTable, node: int, section: int) -> NDArray[np.int64]:
+    """The rows of the tensors of a section of a node."""
+    rows = rows_of(table, node)
+    here = slice(rows.start, rows.stop)
+    chosen = table.is_tensor[here] & (table.section[here] == section)
+    return np.asarray(rows.start + np.flatnonzero(chosen))
 
 
 def outermost(part: Part) -> NDArray[np.bool_]:

@@ -382,7 +382,7 @@ def told_of_alone(runs: Runs) -> Facts:
     """Calls of one side alone: how many, and the first."""
     debug, reference = (
         np.flatnonzero(part.calls.is_forward_call & part.calls.is_api & (partner < 0))
-        for part, partner in ((runs.npu, runs.partner), (runs.bench, runs.bench_partner))
+        for part, partner, *_ in runs.sides
     )
     if not (len(debug) or len(reference)):
         return ()

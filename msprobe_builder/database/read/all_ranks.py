@@ -19,7 +19,6 @@ from msprobe_builder.verdict.ruling.all_ranks import (
     Accused,
     AllRanks,
     PlaceRuling,
-    Repeated,
     Witness,
 )
 
@@ -60,28 +59,11 @@ AND node_id BETWEEN :node - :near AND :node - 1 AND value LIKE 'Distributed.%'
 """
 _NEAR = 3  # calls between communication and what encloses it: it is recorded when it has returned
 _PARTNERS = """
-SELECT rank, role.role, role.suspect_id IS NOT NULL, (
-    SELECT max(norm_relative_err) FROM comparison
-    JOIN tensor ON tensor.node_id = npu_node AND tensor.ordinal = npu_ordinal
-    WHERE npu_node = partner_id AND section = :input
-), communication.role = :both AND EXISTS (
+SELECT rank, role.role, role.suspect_id IS NOT NULL, communication.role = :both AND EXISTS (
     SELECT 1 FROM suspect WHERE suspect.node_id = partner_id AND cause = :cause
 ) FROM communication
 JOIN node ON node.node_id = partner_id JOIN graph USING (graph_id)
 LEFT JOIN role ON role.node_id = partner_id WHERE communication.node_id = :node
-"""
-# Who sent what arrived unchanged in both runs, by the same call of both; roles of clean calls have
-# no row.
-_SENT_ALIKE = """
-SELECT rank FROM communication AS npu
-JOIN match AS got ON got.npu_node = npu.node_id
-JOIN match AS sent ON sent.npu_node = npu.partner_id
-JOIN communication AS bench
-    ON bench.node_id = got.bench_node AND bench.partner_id = sent.bench_node
-JOIN node ON node.node_id = npu.partner_id JOIN graph USING (graph_id)
-LEFT JOIN role ON role.node_id = npu.partner_id
-WHERE npu.node_id = ? AND npu.role = ? AND npu.data_equal AND bench.data_equal
-    AND role.node_id IS NULL
 """
 # A call in place, such as that of an optimizer, put the tensor out in a step before.
 _TRAINED = """
@@ -118,14 +100,6 @@ _AS_FAR_OFF = 0.1  # of what is off behind an update, what the update is off by 
 _WEIGHTS = "SELECT count(*) FROM tensor WHERE node_id = ? AND section = ? AND max != min"
 
 
-_CALLS_OF_MODULES = """
-SELECT step, rank, value, sum(side = 0) AS npu, sum(side = 1) AS bench
-FROM node JOIN graph USING (graph_id) JOIN text ON text_id = stem_id
-WHERE kind = ? AND direction = ? GROUP BY step, rank, stem_id
-HAVING npu != bench AND npu > 0 AND bench > 0 ORDER BY step, rank, min(node_id)
-"""
-
-
 def read_places(connection: sqlite3.Connection) -> list[PlaceRuling]:
     """The verdicts on single steps and ranks."""
     return [
@@ -155,8 +129,6 @@ def read_all_ranks(connection: sqlite3.Connection) -> AllRanks:
             one.is_update = one.node_id > last.get(row[18], one.node_id)
     if len({place.step for place in all_ranks.places}) > 1:
         _look_for_updates(connection, all_ranks.accused)
-        if any(one.strength and one.cause == "weights" for one in all_ranks.accused):
-            all_ranks.repeated.extend(_repeated(connection))
     if len({place.rank for place in all_ranks.places}) < 2:
         return all_ranks
     own = {one.suspect_id: one for one in all_ranks.accused}
@@ -167,22 +139,17 @@ def read_all_ranks(connection: sqlite3.Connection) -> AllRanks:
                 integer(rank),
                 _role(role),
                 inherits=bool(inherits),
-                gives=number(off) or 0.0,
                 is_accused_alike=bool(is_alike),
             )
-            for rank, role, inherits, off, is_alike in connection.execute(
+            for rank, role, inherits, is_alike in connection.execute(
                 _PARTNERS,
                 {
                     "node": one.node_id,
                     "cause": one.cause,
-                    "input": int(Section.INPUT),
                     "both": int(Role.SEND_RECEIVE),
                 },
             )
         ]
-        sent = connection.execute(_SENT_ALIKE, (one.node_id, int(Role.RECEIVE))).fetchone()
-        if sent is not None:
-            all_ranks.senders[one.suspect_id] = integer(sent[0])
     for suspect, rank, role, given, node, inherits in connection.execute(_NAMESAKES).fetchall():
         is_same = _same_output(connection, own[suspect].node_id, integer(node, 0, MAX_NODE))
         witness = Witness(integer(rank), _role(role), number(given), is_same, bool(inherits))
@@ -213,15 +180,6 @@ def _look_for_updates(connection: sqlite3.Connection, accused: list[Accused]) ->
             is_trained = worst is None or integer(worst[0]) in steps
         if is_trained:
             one.trained_in = max(steps.values())
-
-
-def _repeated(connection: sqlite3.Connection) -> list[Repeated]:
-    found: dict[tuple[int, int], Repeated] = {}
-    codes = int(Kind.MODULE), int(Direction.FORWARD)
-    for step, rank, module, npu, bench in connection.execute(_CALLS_OF_MODULES, codes):
-        one = Repeated(integer(step), integer(rank), text(module), integer(npu), integer(bench))
-        found.setdefault((one.step, one.rank), one)
-    return list(found.values())
 
 
 def _talks(connection: sqlite3.Connection, one: Accused) -> bool:

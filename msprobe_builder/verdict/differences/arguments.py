@@ -15,6 +15,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.shapes import parse_shape
 from msprobe_builder.graph.calls import Calls
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.part import inputs_of
 from msprobe_builder.operators import questions
 from msprobe_builder.operators.operator import Kind, Operator
 
@@ -41,7 +42,7 @@ class Argument:
     name: str
     npu: str
     bench: str
-    is_count: bool = False  # a whole number on both sides, or a slice; of ranks also 8.0 of 16.0
+    is_count: bool = False  # a whole number on both sides, or a slice
     is_order: bool = False  # of the tensors that are joined, told by their shapes
     is_slight: bool = False  # no more than rounding: evidence only where it shows in what comes out
 
@@ -92,9 +93,6 @@ def differing_arguments(
         result |= _joined_otherwise((calls, table), (other_calls, bench), partner, texts)
     if not both.any():
         return result
-    is_maker = (
-        calls.are(questions.makes_a_number) if ranges_differ else np.zeros(len(partner), dtype=bool)
-    )
     match = others[order[place]]
     differs = both & (table.value_id[rows] != bench.value_id[match])
     for row, other in zip(rows[differs].tolist(), match[differs].tolist(), strict=True):
@@ -119,8 +117,7 @@ def differing_arguments(
                 name,
                 left,
                 right,
-                is_count=kinds_here <= {"int", "slice"}
-                or (bool(is_maker[table.node[row]]) and _are_counts(left, right)),
+                is_count=kinds_here <= {"int", "slice"},
                 is_slight=_equal(left, right, _ROUNDED, hides=hides),
             )
         )
@@ -133,15 +130,6 @@ def _is_idle(operator: Operator, name: str) -> bool:
         name == one or (one in operator.arguments and name == str(operator.arguments[one][0]))
         for one in operator.idle
     )
-
-
-def _are_counts(left: str, right: str) -> bool:
-    """Whether two floats are whole numbers, one a multiple of the other: parts and their whole."""
-    try:
-        one, other = sorted((float(left), float(right)))
-    except ValueError:
-        return False
-    return one >= 1 and one.is_integer() and (other / one).is_integer()
 
 
 def _is_counted_from_the_end(
@@ -167,9 +155,7 @@ def _is_counted_from_the_end(
 
 def _shape(table: ParameterTable, node: int, texts: Texts) -> list[int]:
     """That of the first tensor that a node is given; nothing if unknown."""
-    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
-    given = table.is_tensor[first:last] & (table.section[first:last] == Section.INPUT)
-    shapes = table.shape_id[first:last][given]
+    shapes = table.shape_id[inputs_of(table, node)]
     return parse_shape(texts, int(shapes[0])) if len(shapes) else []
 
 

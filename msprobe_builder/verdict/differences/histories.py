@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import has_own_gradient
-from msprobe_builder.graph.part import Part, inputs_of
+from msprobe_builder.graph.part import Part, inputs_of, rows_of
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -32,10 +32,9 @@ def is_cut(part: Part, producer: NDArray[Any], row: int) -> bool:
             continue
         seen.add(one)
         if table.section[one] == Section.OUTPUT:
-            first, last = np.searchsorted(table.node, table.node[one] + np.arange(2)).tolist()
             before = [
                 place
-                for place in range(first, last)
+                for place in rows_of(table, int(table.node[one]))
                 if table.is_tensor[place] and table.section[place] in _GIVEN
             ]
         else:

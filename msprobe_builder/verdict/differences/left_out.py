@@ -6,12 +6,11 @@ it names a direction or inputs and outputs. Nothing that was left out agrees or 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
-from msprobe_builder.dump.names import Direction, Kind, module_path
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part
 
@@ -55,7 +54,7 @@ def left_out_of(npu: Part, bench: Part) -> LeftOut:
         return LeftOut()
     kinds = [one & {Kind.API, Kind.MODULE} for one in kinds]
     return LeftOut(
-        skips=(_skips_calls(npu, bench), _skips_calls(bench, npu)),
+        skips=(_skips_calls(npu), _skips_calls(bench)),
         kinds=(frozenset(kinds[1] - kinds[0]), frozenset(kinds[0] - kinds[1])),
         ways=(frozenset(ways[1] - ways[0]), frozenset(ways[0] - ways[1])),
         modules=any(
@@ -88,19 +87,15 @@ def _held(part: Part) -> set[tuple[int, int, int]]:
 _MOST = 8  # kinds, directions and sections are fewer
 
 
-def _skips_calls(part: Part, other: Part) -> bool:
+def _skips_calls(part: Part) -> bool:
     """Whether numbers of calls are missing, which each operator counts from 0 on.
 
-    Modules are counted each on its own: of a dump of modules alone the layers tell.
+    Modules are counted each on its own, so that they tell nothing.
     """
     calls = part.calls
     known = calls.is_forward_call & (part.tree.record >= 0)  # else the hierarchy alone has it
     if not calls.is_api.any():
-        layers, other_layers = (_layers(one) for one in (part, other))
-        return any(
-            bool(min(numbers) or other_layers.get(name, set()) & set(range(max(numbers))) - numbers)
-            for name, numbers in layers.items()
-        )
+        return False
     most = np.zeros(len(calls.stems), dtype=np.int64)
     np.maximum.at(most, calls.stem[calls.is_api], calls.call[calls.is_api] + 1)
     times = np.bincount(calls.stem[known], minlength=len(most))
@@ -112,24 +107,6 @@ def _skips_calls(part: Part, other: Part) -> bool:
     is_there = np.zeros(int(most.sum()), dtype=bool)
     is_there[first[calls.stem[known]] + calls.call[known]] = True
     return not is_there.all()
-
-
-_NUMBER = re.compile(r"\.(\d{1,9})(?=\.|\Z)")
-
-
-def _layers(part: Part) -> dict[str, set[int]]:
-    """The numbers of the modules in each outermost list.
-
-    Lists inside of layers may hold what is called for some data alone, such as experts; so may the
-    middle of this one, unless the other side calls it.
-    """
-    calls = part.calls
-    found: dict[str, set[int]] = {}
-    for stem in np.unique(calls.stem[calls.is_module]).tolist():
-        path = module_path(calls.stems[stem])
-        if number := _NUMBER.search(path):
-            found.setdefault(path[: number.start()], set()).add(int(number[1]))
-    return found
 
 
 def _is_trained(part: Part) -> bool:

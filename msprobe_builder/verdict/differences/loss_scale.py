@@ -19,7 +19,7 @@ from msprobe_builder.dump.parameter_columns import ALL_MISSING
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import FLOAT16, epsilons
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.part import Part
+from msprobe_builder.graph.part import Part, inputs_of, tensors_of
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.operators import questions
@@ -72,9 +72,8 @@ def without_loss_scale(result: PairResult) -> tuple[PairResult, LossScale | None
 
 def _factors(table: ParameterTable, node: int) -> Int:
     """The rows of what a loss is multiplied by; none where it is a plain number."""
-    rows = np.arange(*np.searchsorted(table.node, [node, node + 1]).tolist())
-    given = table.is_tensor[rows] & (table.section[rows] == Section.INPUT)
-    return np.asarray(rows[given & (table.requires_grad[rows] != 1)])
+    rows = inputs_of(table, node)
+    return np.asarray(rows[table.requires_grad[rows] != 1])
 
 
 _CERTAIN = 3  # a scale of 8 or more; below that it may as well be a mean that was taken otherwise
@@ -120,17 +119,12 @@ def _scalings(part: Part) -> tuple[Int, int]:
     for node in np.flatnonzero(
         calls.are(questions.one_of("mul")) & calls.is_forward_call & (calls.twin >= 0)
     ):
-        first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
-        put_out = [
-            row
-            for row in range(first, last)
-            if table.section[row] == Section.OUTPUT and table.is_tensor[row]
-        ]
+        put_out = tensors_of(table, int(node), Section.OUTPUT).tolist()
         if len(put_out) != 1 or table.numel[put_out[0]] != 1:
             continue
         if back[node : int(calls.twin[node])].any():
             continue
-        power = _power(table, first, last, put_out[0])
+        power = _power(table, int(node), put_out[0])
         if power:
             found.append(int(node))
             powers.add(power)
@@ -139,15 +133,10 @@ def _scalings(part: Part) -> tuple[Int, int]:
     return np.array(found, dtype=np.int64), powers.pop()
 
 
-def _power(table: ParameterTable, first: int, last: int, put_out: int) -> int:
+def _power(table: ParameterTable, node: int, put_out: int) -> int:
     """By which power of two a number is multiplied that needs a gradient; 0 when by none."""
-    loss = [
-        row
-        for row in range(first, last)
-        if table.section[row] == Section.INPUT
-        and table.is_tensor[row]
-        and table.requires_grad[row] == 1
-    ]
+    loss = inputs_of(table, node)
+    loss = loss[table.requires_grad[loss] == 1]
     if len(loss) != 1:
         return 0
     with np.errstate(all="ignore"):

@@ -23,7 +23,7 @@ DEEP = 8  # modules inside one another, which hand on what is put out inside
 def gradients_agree(evidence: Evidence) -> bool:
     """Whether there are gradients, none on one side alone, and none off by more than rounding."""
     runs, seen = evidence.runs, evidence.seen
-    for part, alone in ((runs.npu, runs.other < 0), (runs.bench, runs.bench_row < 0)):
+    for part, alone in ((side.part, side.other < 0) for side in runs.sides):
         if (part.table.is_tensor & (part.table.section == Section.PARAMETERS_GRAD) & alone).any():
             return False
     unit = runs.coarse if runs.is_mixed else runs.fine

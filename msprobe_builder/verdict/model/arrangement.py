@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.part import Part, inputs_of
+from msprobe_builder.graph.part import Part, inputs_of, tensors_of
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.model.observations import masked_rows
 from msprobe_builder.verdict.model.runs import Runs
@@ -34,10 +34,7 @@ def arranged_by(
     counterpart, or other arguments, and from which on nothing would have shown it.
     """
     found = []
-    for side, part, partner, maker in (
-        (0, runs.npu, runs.partner, runs.origin),
-        (1, runs.bench, runs.bench_partner, runs.bench_origin),
-    ):
+    for side, (part, partner, _, _, maker) in enumerate(runs.sides):
         start = node if side == 0 else int(runs.partner[node])
         if start >= 0:
             found += [
@@ -72,8 +69,7 @@ def joined_alike(runs: Runs, node: int) -> int | None:
         made = runs.origin[rows]
         for row in np.unique(made[made >= 0]).tolist():
             own = table.statistics[:, row]
-            beside = np.arange(*np.searchsorted(table.node, table.node[row] + np.arange(2)))
-            beside = beside[table.section[beside] == Section.OUTPUT]
+            beside = tensors_of(table, int(table.node[row]), Section.OUTPUT)
             alike = (table.statistics[:, beside] == own[:, None]).all(axis=0)
             if own[0] > own[1] and min(np.count_nonzero(alike), (made == row).sum()) > 1:
                 return one
@@ -100,9 +96,8 @@ def _arranges(part: Part, node: int) -> bool:
 
 def _hides(part: Part, node: int) -> bool:
     """Whether a call puts out a mask, or what one hides the elements of."""
-    first, last = np.searchsorted(part.table.node, [node, node + 1]).tolist()
-    outputs = part.table.section[first:last] == Section.OUTPUT
-    return bool((outputs & masked_rows(part.table.statistics[:, first:last])).any())
+    rows = tensors_of(part.table, node, Section.OUTPUT)
+    return bool(masked_rows(part.table.statistics[:, rows]).any())
 
 
 def _before(part: Part, node: int, maker: Int) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.part import inputs_of
+from msprobe_builder.graph.part import inputs_of, rows_of
 from msprobe_builder.operators.questions import casts
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.arrangement import arranged_by, joined_alike
@@ -59,7 +59,7 @@ def first_alone(runs: Runs, clue: Clue, kind: Int) -> Clue:
     What the first of them does may not show, such as adding to zeros. ``kind`` are the operations
     of its side. What stands in no module is looked for in its micro-step alone.
     """
-    part, partner = ((runs.npu, runs.partner), (runs.bench, runs.bench_partner))[clue.side]
+    part, partner, *_ = runs.sides[clue.side]
     if partner[clue.node] >= 0 or not part.calls.is_forward_call[clue.node]:
         return clue
     around = int(part.tree.parent[clue.node])
@@ -77,7 +77,7 @@ def _of_first_alone(evidence: Evidence, clue: Clue, side: int, node: int) -> Clu
     first = _before_unknown(runs, side, node)
     if side == 0 and first in evidence.arguments:
         return replace(clue, node=first, cause=Cause.ARGUMENT)
-    is_alone = (runs.partner, runs.bench_partner)[side][first] < 0
+    is_alone = runs.sides[side].partner[first] < 0
     cause = Cause.MISSING if side else Cause.EXTRA
     return replace(clue, side=side, node=first if is_alone else node, cause=cause)
 
@@ -87,10 +87,7 @@ def _before_unknown(runs: Runs, side: int, node: int) -> int:
 
     Only behind the last of them are both sides compared again.
     """
-    part, maker, other = (
-        (runs.npu, runs.origin, runs.other),
-        (runs.bench, runs.bench_origin, runs.bench_row),
-    )[side]
+    part, _, other, _, maker = runs.sides[side]
     for _ in range(_ALIKE_CALLS):
         made = maker[inputs_of(part.table, node)]
         made = made[made >= 0]
@@ -110,11 +107,8 @@ def _given_by_unmatched(evidence: Evidence, node: int) -> tuple[int, int] | None
     runs = evidence.runs
     if not are_of_one_batch(runs):
         return None
-    bench = (runs.bench, runs.bench_partner, runs.bench_origin, runs.bench_row)
-    for side, at, (part, partner, maker, known) in (
-        (0, node, (runs.npu, runs.partner, runs.origin, runs.other)),
-        (1, int(runs.partner[node]), bench),
-    ):
+    for side, (part, partner, known, _, maker) in enumerate(runs.sides):
+        at = int(runs.partner[node]) if side else node
         rows = [row for row in inputs_of(part.table, at).tolist() if known[row] < 0]
         for _ in range(_IDLE_CALLS):
             made = [int(part.table.node[maker[row]]) for row in rows if maker[row] >= 0]
@@ -193,8 +187,7 @@ def _origin(runs: Runs, node: int) -> int:
     """The call that first put out infinity on this side alone, followed back from what broke."""
     table, bench = runs.npu.table, runs.bench.table
     for _ in range(64):
-        first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
-        for row in range(first, last):
+        for row in rows_of(table, node):
             made = int(runs.maker[row])
             other = int(runs.other[row])
             if table.section[row] != Section.INPUT or made < 0 or other < 0:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.part import inputs_of
+from msprobe_builder.graph.part import inputs_of, tensors_of
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.agreement import (
@@ -52,7 +52,6 @@ Float = NDArray[np.float64]
 _VANISHED = 50.0  # times smaller an error is behind the module in which it was
 _GIVEN = (*NUMBERS, Cause.MISSING, Cause.EXTRA, Cause.WIRING)
 _MOST_OF_IT = 0.3  # of its size, ten times what half precision leaves open
-_FAR = 0.1  # of its size, what no type rounds
 _USED = 20.0  # times less than a tensor itself is what it is used as off
 _OF_PROGRAM = (Cause.ARGUMENT, Cause.GRADIENT, Cause.WEIGHT, Cause.WEIGHTS)
 
@@ -142,10 +141,7 @@ def felt(
             vanished.append(one)
             continue
         is_gross = one.row >= 0 and one.error > min(_MOST_OF_IT, _VANISHED * FELT * unit[one.row])
-        if one.cause in _GIVEN and (
-            (is_gross and ways.meet_again(one))
-            or (_gives_back_otherwise(runs, one) and ways.agree(one.row))
-        ):
+        if one.cause in _GIVEN and is_gross and ways.meet_again(one):
             one = replace(one, meets_again=weighing.explains("meets_again", one))
         is_without = one.cause is Cause.GRADIENT and no_gradient_is_off
         if is_without and weighing.explains("no_gradient", one):
@@ -171,8 +167,7 @@ def felt(
 
     marked = [
         replace(one, meets_again=True)
-        if (_goes_back(runs, one, ways) or (one.cause in _GIVEN and is_over(_at(runs, one))))
-        and weighing.explains("meets_again", one)
+        if one.cause in _GIVEN and is_over(_at(runs, one)) and weighing.explains("meets_again", one)
         else one
         for one in result
     ]
@@ -205,23 +200,8 @@ def _as_the_others(runs: Runs, found: list[Clue]) -> list[Clue]:
     ]
 
 
-def _gives_back_otherwise(runs: Runs, clue: Clue) -> bool:
-    """Whether another formula than there gives back by far another gradient."""
-    at = _at(runs, clue)
-    ahead = int(runs.npu.calls.twin[at]) if at >= 0 and runs.backward[at] else -1
-    is_other = ahead >= 0 and (runs.partner[ahead] < 0 or bool(runs.other_operator[ahead]))
-    return is_other and clue.error > _FAR
-
-
 def _at(runs: Runs, clue: Clue) -> int:
     return int(runs.npu.table.node[clue.row]) if clue.row >= 0 else -1
-
-
-def _goes_back(runs: Runs, clue: Clue, ways: Ways) -> bool:
-    """Whether a gradient goes back along a way that another formula has taken."""
-    if clue.side or clue.cause not in _GIVEN:
-        return False
-    return bool(runs.backward[clue.node]) and int(runs.npu.calls.twin[clue.node]) in ways.passed
 
 
 def _add_gradients(runs: Runs, times: Float, worst: Float) -> None:
@@ -275,9 +255,7 @@ def _puts_out_the_same(evidence: Evidence, row: int) -> bool:
     # What is joined, multiplied or looked up otherwise looks nearly the same in numbers.
     if not is_told or runs.backward[at] or kind in (Kind.JOIN, Kind.PRODUCT, Kind.LOOKUP):
         return False
-    first, last = np.searchsorted(table.node, [at, at + 1]).tolist()
-    is_output = table.is_tensor[first:last] & (table.section[first:last] == Section.OUTPUT)
-    out = first + np.flatnonzero(is_output)
+    out = tensors_of(table, at, Section.OUTPUT)
     unit = runs.coarse if runs.is_mixed else runs.fine
     level = np.fmax(unit[out], evidence.noise[at])
     return bool(

@@ -26,10 +26,7 @@ _LONGEST = 200  # calls on a way, beyond which nobody writes one formula
 
 
 class Ways:
-    """The ways from tensors that are off to outputs that agree.
-
-    ``passed`` are the nodes on ways that have met again.
-    """
+    """The ways from tensors that are off to outputs that agree."""
 
     def __init__(self, evidence: Evidence) -> None:
         runs, seen = evidence.runs, evidence.seen
@@ -58,32 +55,21 @@ class Ways:
         only_whole[table.node[numbers | (whole & seen.differs)]] = False
         self._is_call &= ~only_whole
         self._other = self._is_call & ((runs.partner < 0) | runs.other_operator)
-        self.passed: set[int] = set()
 
     def meet_again(self, clue: Clue) -> bool:
         """Whether what is computed of a row agrees, and one program makes other calls before."""
-        way = self._way(clue.row)
-        if way is None:
-            return False
-        passed, met = way
-        is_other = clue.cause in (*ONE_SIDED, Cause.WIRING) or bool(self._other[met].any())
-        if not is_other:
-            return False
-        self.passed |= passed
-        return True
+        met = self._way(clue.row)
+        is_other = clue.cause in (*ONE_SIDED, Cause.WIRING)
+        return met is not None and (is_other or bool(self._other[met].any()))
 
     def agree(self, row: int) -> bool:
         """Whether all that is computed of a row ends in outputs that agree, and go on to."""
         return self._way(row) is not None
 
-    def _way(self, row: int) -> tuple[set[int], list[int]] | None:
-        """The nodes that a row passes until outputs agree, and all that were looked at.
-
-        None where it does not end in outputs that agree.
-        """
+    def _way(self, row: int) -> list[int] | None:
+        """The nodes behind a row until outputs agree; None where not all ends in such."""
         first = self._users(row) if self._output[row] else [int(self._table.node[row])]
         pending = [(node, 0) for node in first]
-        passed: set[int] = set()
         met: set[int] = set()
         known: set[tuple[int, int]] = set()  # with how many calls before it that agree
         while pending:
@@ -107,9 +93,8 @@ class Ways:
                 elif agreeing or not users:
                     return None  # equal numbers of what stood in another order
                 else:
-                    passed.add(node)
                     pending += [(user, 0) for user in users]
-        return (passed, list(met)) if met else None
+        return list(met) if met else None
 
     def _users(self, row: int) -> list[int]:
         first, last = self._first_user[row], self._first_user[row + 1]

@@ -74,20 +74,8 @@ def _lacks_backward_alone(evidence: Evidence) -> bool:
 
 def _side(evidence: Evidence, side: int) -> tuple[Part, Bool]:
     """A run, and which of its nodes have a counterpart."""
-    if side:
-        return evidence.runs.bench, (evidence.runs.bench_partner >= 0) | _grouped(evidence, side)
-    return evidence.runs.npu, (evidence.runs.partner >= 0) | _grouped(evidence, side)
-
-
-def _grouped(evidence: Evidence, side: int) -> Bool:
-    """Calls that have a counterpart only together with others."""
-    part = (evidence.runs.npu, evidence.runs.bench)[side]
-    result = np.zeros(len(part.tree), dtype=bool)
-    if evidence.groups is not None:
-        for number in np.unique(evidence.groups.owner).tolist():
-            group = evidence.groups.groups[number]
-            result[list(group.bench if side else group.npu)] = True
-    return result
+    one = evidence.runs.sides[side]
+    return one.part, one.partner >= 0
 
 
 def _alone(evidence: Evidence, side: int) -> Bool:

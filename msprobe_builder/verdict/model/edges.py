@@ -160,19 +160,11 @@ def _makers(runs: Runs, rows: Int, differs: Bool) -> tuple[Int, Int]:
 
     Of what ``differs`` in its statistics no call of one side alone is to blame that keeps them.
     """
-    both = (
-        (runs.npu, runs.partner, runs.maker[rows], runs.origin[rows], runs.maker),
-        (
-            runs.bench,
-            runs.bench_partner,
-            runs.bench_maker[runs.other[rows]],
-            runs.bench_origin[runs.other[rows]],
-            runs.bench_maker,
-        ),
-    )
     found = []
-    for part, partner, maker, origin, makers in both:
-        at = part.table.node
+    for own, (part, partner, _, makers, origins) in zip(
+        (rows, runs.other[rows]), runs.sides, strict=True
+    ):
+        at, maker, origin = part.table.node, makers[own], origins[own]
         closed = (maker >= 0) & (partner < 0)[at[maker]] & (partner >= 0)[at[origin]]
         made = np.where(closed, origin, maker)
         given = _first_given(part)
@@ -212,7 +204,7 @@ def _unmatched(part: Part, partner: Int) -> Bool:
 
 def _of_unmatched(runs: Runs, clue: Clue, side: int, node: int) -> Clue:
     """The clue as one of a call that one side alone makes: the forward one, where it has one."""
-    part, partner = ((runs.npu, runs.partner), (runs.bench, runs.bench_partner))[side]
+    part, partner, *_ = runs.sides[side]
     twin = int(part.calls.twin[node])
     if part.calls.direction[node] == Direction.BACKWARD and twin >= 0 and partner[twin] < 0:
         node = twin
@@ -235,7 +227,7 @@ def maker_guessed(runs: Runs, clue: Clue) -> Clue:
     if runs.backward[clue.node]:
         return clue
     for side in (1, 0):
-        part = (runs.npu, runs.bench)[side]
+        part = runs.sides[side].part
         here = clue.node if side == 0 else int(runs.partner[clue.node])
         near = _unused(runs, side)
         near = near[(near < here) & (here - near < _UNUSED_NEAR)]
@@ -256,7 +248,7 @@ def written_by(runs: Runs, clue: Clue) -> Clue:
     if unknown[0] == unknown[1] or runs.backward[clue.node]:
         return clue
     side = int(unknown[1])
-    part, partner = ((runs.npu, runs.partner), (runs.bench, runs.bench_partner))[side]
+    part, partner, *_ = runs.sides[side]
     table, here = part.table, clue.node if side == 0 else int(runs.partner[clue.node])
     writes = part.calls.of_stems(lambda one: int(is_in_place(one))) == 1
     writes &= part.calls.is_forward_call & (partner < 0)
@@ -269,10 +261,7 @@ def written_by(runs: Runs, clue: Clue) -> Clue:
 
 def _unused(runs: Runs, side: int) -> Int:
     """Forward calls of one side alone whose outputs nobody is known to use."""
-    part, partner, maker = (
-        (runs.npu, runs.partner, runs.maker),
-        (runs.bench, runs.bench_partner, runs.bench_maker),
-    )[side]
+    part, partner, _, maker, _ = runs.sides[side]
     used = np.zeros(len(part.tree), dtype=bool)
     used[part.table.node[maker[maker >= 0]]] = True
     return np.flatnonzero(part.calls.is_forward_call & (partner < 0) & ~used)

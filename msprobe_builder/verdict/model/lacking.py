@@ -120,10 +120,8 @@ def cut_off(runs: Runs, rows: Int) -> Iterable[Clue]:
         if table.section[row] == Section.OUTPUT and not casts[node]:
             yield Clue(_LACKING, 0, node, Cause.GRADIENT, row)
             return
-        for side, part, partner, made in (
-            (0, runs.npu, runs.partner, int(runs.origin[row])),
-            (1, runs.bench, runs.bench_partner, int(runs.bench_origin[runs.other[row]])),
-        ):
+        for side, (part, partner, _, _, origin) in enumerate(runs.sides):
+            made = int(origin[there if side else row])
             maker = int(part.table.node[made]) if made >= 0 else -1
             if maker >= 0 and partner[maker] < 0:
                 yield Clue(CUT, side, maker, Cause.GRADIENT, row)
@@ -134,9 +132,6 @@ def cut_off(runs: Runs, rows: Int) -> Iterable[Clue]:
                 yield Clue(_LACKING, 0, twin, Cause.GRADIENT, row)
             else:  # of modules alone, what stands between has cut it off
                 yield Clue(CUT, 0, node, Cause.GRADIENT, row)
-            return
-        if not casts[node] and (calls.twin[node] >= 0) != (others.twin[other] >= 0):
-            yield Clue(_LACKING, 0, node, Cause.GRADIENT, row)
             return
 
 
@@ -188,7 +183,7 @@ def calls_alone(runs: Runs) -> list[Clue]:
     found: list[tuple[float, Clue]] = []
     counts: list[Counter[str]] = []
     place = np.maximum.accumulate(np.where(runs.bench_partner >= 0, runs.bench_partner, 0))
-    for side, part, partner in ((0, runs.npu, runs.partner), (1, runs.bench, runs.bench_partner)):
+    for side, (part, partner, *_) in enumerate(runs.sides):
         forward = part.calls.is_forward_call
         does = forward & ~part.calls.are(_does_nothing)
         alone = np.flatnonzero(does & (partner < 0))
@@ -226,7 +221,7 @@ def gradients_alone(runs: Runs) -> int:
     """How many parameters have a gradient on one side alone."""
     return sum(
         int(np.count_nonzero(part.table.is_tensor & are_gradients(part) & alone))
-        for part, alone in ((runs.npu, runs.other < 0), (runs.bench, runs.bench_row < 0))
+        for part, alone in ((side.part, side.other < 0) for side in runs.sides)
     )
 
 
@@ -242,10 +237,7 @@ def undone(runs: Runs) -> list[Clue]:
     such calls they have spelt one thing in two ways.
     """
     found: list[Clue] = []
-    for side, part, partner, maker in (
-        (0, runs.npu, runs.partner, runs.maker),
-        (1, runs.bench, runs.bench_partner, runs.bench_maker),
-    ):
+    for side, (part, partner, _, maker, _) in enumerate(runs.sides):
         calls, last = part.calls, part.calls.last_pass
         if last == 0 or not calls.is_api[last:].any():
             return []  # nobody recorded what is behind the passes

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from math import isclose
 
-import numpy as np
-
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.part import tensors_of
 from msprobe_builder.graph.tree import is_outside_of_modules
 from msprobe_builder.operators.table import operator_of
 from msprobe_builder.verdict.model.clue import Clue, Evidence
@@ -45,7 +44,6 @@ def loss_divided(evidence: Evidence, clue: Clue) -> tuple[int, int] | None:
 def _is_of_a_loss(runs: Runs, node: int) -> bool:
     """Whether a call outside of all modules puts out one number."""
     table = runs.npu.table
-    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
-    rows = np.arange(first, last)[table.section[first:last] == Section.OUTPUT]
+    rows = tensors_of(table, node, Section.OUTPUT)
     one_number = len(rows) > 0 and bool((table.numel[rows] == 1).all())
     return one_number and is_outside_of_modules(runs.npu.tree, node)

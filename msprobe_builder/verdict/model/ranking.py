@@ -64,8 +64,6 @@ def _credible_first(found: list[Clue]) -> list[Clue]:
     What numbers alone doubt makes nothing else so much more surprising: errors that a call
     is given are part of what is expected of it.
     """
-    if [one.cause for one in found[:2]] == [Cause.MISSING, Cause.EXTRA]:
-        found = [found[1], found[0], *found[2:]]  # in whose place this run has another call
     dwarfed: list[bool] = []
     largest = 0.0
     for one in reversed(found):
@@ -97,9 +95,8 @@ def _explained(evidence: Evidence, clue: Clue, kinds: tuple[Int, Int]) -> Clue:
         return first_alone(evidence.runs, clue, kinds[clue.side])
     if clue.cause is Cause.OUTPUT and evidence.runs.npu.calls.is_api[clue.node]:
         return looked_behind(evidence, clue)
-    laid_out = laid_out_otherwise(evidence, clue) if clue.cause is Cause.ARGUMENT else clue
-    if laid_out is not clue:
-        return laid_out
+    if clue.cause is Cause.ARGUMENT:
+        clue = laid_out_otherwise(evidence, clue)
     if clue.cause is Cause.EXTERNAL:  # of ranks that are put together many make calls of their own
         return clue if evidence.is_merged else maker_guessed(evidence.runs, clue)
     if clue.cause is Cause.BETWEEN:
@@ -110,7 +107,7 @@ def _explained(evidence: Evidence, clue: Clue, kinds: tuple[Int, Int]) -> Clue:
 def _of_its_module(evidence: Evidence, clue: Clue) -> Clue:
     """The module around a call, where the other side records no calls but modules alone."""
     runs = evidence.runs
-    part, partner = ((runs.npu, runs.partner), (runs.bench, runs.bench_partner))[clue.side]
+    part, partner, *_ = runs.sides[clue.side]
     if int(part.calls.kind[clue.node]) not in evidence.left_out.kinds[1 - clue.side]:
         return clue
     around = int(part.tree.parent[clue.node])

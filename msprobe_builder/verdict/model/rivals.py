@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.part import inputs_of
+from msprobe_builder.graph.part import inputs_of, rows_of
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.model.clue import ONE_SIDED, Clue, Evidence
+from msprobe_builder.verdict.model.clue import Clue, Evidence
 from msprobe_builder.verdict.model.passes import loss_divided
 from msprobe_builder.verdict.model.weighing import Weighing
 
@@ -49,9 +49,7 @@ class Rivals:
         for name, holds in (
             ("passes", self._of_passes),
             ("passes", self._of_calls_again),
-            ("left_out", self._of_left_out),
             ("chosen", self._of_choices),
-            ("unseen", self._of_unseen),
             ("unknown", self._of_unknown),
             ("sum_of_uses", self._of_uses),
             ("places", self._of_places),
@@ -92,11 +90,6 @@ class Rivals:
         )
         return here, there
 
-    def _of_left_out(self, clue: Clue) -> bool:
-        """A recorder's filter left calls out, so that one side alone seems to make others."""
-        left_out, other = self.evidence.left_out, 1 - clue.side
-        return clue.cause in ONE_SIDED and bool(left_out.skips[other] or left_out.kinds[other])
-
     def _of_choices(self, clue: Clue) -> bool:
         """A list of places among an index was chosen from numbers that noise has moved."""
         given = self.evidence.arguments.get(clue.node, [])
@@ -110,19 +103,6 @@ class Rivals:
         is_noisy = self.runs.is_mixed or bool((self.evidence.noise > 0).any())
         is_noisy &= bool((self.evidence.seen.size[before] > 0).any())
         return is_noisy and all(one.is_count and one.name.count(".") >= _LISTED for one in given)
-
-    def _of_unseen(self, clue: Clue) -> bool:
-        """One side alone puts out a tensor, and all else that comes out agrees."""
-        if clue.cause is not Cause.ARGUMENT or clue.row >= 0 or clue.side:
-            return False
-        table, seen = self.runs.npu.table, self.evidence.seen
-        there = inputs_of(self.runs.bench.table, int(self.runs.partner[clue.node]))
-        if len(inputs_of(table, clue.node)) != len(there):
-            return False
-        rows = np.flatnonzero((table.node == clue.node) & self.runs.rows(Section.OUTPUT))
-        compared = rows[seen.size[rows] >= 0]
-        told = np.fmax(self.evidence.expected.told[compared], 0.0)
-        return bool(len(compared) and (seen.size[compared] <= told).all())
 
     def _of_unknown(self, clue: Clue) -> bool:
         """What went into it was not recorded, or not compared."""
@@ -254,5 +234,4 @@ def _module_of(name: str) -> str:
 
 def _has_rows(table: ParameterTable, node: int) -> bool:
     """Whether a call has put out or taken in any tensor; rows stand in the order of calls."""
-    begin, end = np.searchsorted(table.node, (node, node + 1))
-    return bool(end > begin)
+    return len(rows_of(table, node)) > 0

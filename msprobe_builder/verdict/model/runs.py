@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,16 @@ Float = NDArray[np.float64]
 _ALL = 0b1111  # statistics
 _DEEPEST = 64  # modules inside one another
 _PLACING = {Kind.REPEAT, Kind.TURN, Kind.SORT, Kind.PICK, Kind.PLACE}
+
+
+class Side(NamedTuple):
+    """One run: its nodes' partners, and what its rows are compared with and made by."""
+
+    part: Part
+    partner: Int
+    other: Int
+    maker: Int
+    origin: Int
 
 
 @dataclass(frozen=True)
@@ -69,6 +79,17 @@ class Runs:
     meaningless_on_both: Bool
 
     @cached_property
+    def sides(self) -> tuple[Side, Side]:
+        """Both runs, this one first."""
+        return (
+            Side(self.npu, self.partner, self.other, self.maker, self.origin),
+            Side(
+                *(self.bench, self.bench_partner, self.bench_row),
+                *(self.bench_maker, self.bench_origin),
+            ),
+        )
+
+    @cached_property
     def other_operator(self) -> Bool:
         """Nodes that are paired with a call of another operator: what it puts out looks alike."""
         return self.npu.calls.by_other_operators(self.bench.calls, self.partner)
@@ -90,7 +111,7 @@ class Runs:
         Whole numbers or truth values, or elements at other places; in the order of the run.
         """
         found = []
-        for part, partner in ((self.npu, self.partner), (self.bench, self.bench_partner)):
+        for part, partner, *_ in self.sides:
             alone = part.calls.is_forward_call & (partner < 0)
             moves = alone & part.calls.are(lambda one: one.kind in _PLACING)
             discrete = discrete_types(self.texts)[part.table.dtype_id] & part.table.is_tensor

@@ -10,6 +10,7 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.words import THE_REFERENCE, THIS_RUN
+from msprobe_builder.graph.part import inputs_of
 from msprobe_builder.graph.tree import is_outside_of_modules
 from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.arguments import Argument
@@ -23,12 +24,10 @@ _SHOWN_ARGUMENTS = 3
 _RIVALS = {
     "passes": fact("rival.passes"),
     "unknown": fact("rival.unknown"),
-    "unseen": fact("rival.unseen"),
     "chosen": fact("rival.chosen"),
     "sum_of_uses": fact("rival.sum_of_uses"),
     "places": fact("rival.places"),
     "merged": fact("rival.merged"),
-    "left_out": fact("rival.left_out"),
 }
 
 
@@ -125,7 +124,7 @@ def _told_of_number(evidence: Evidence, clue: Clue, name: str) -> Fact:
 def _told_of_lacking(evidence: Evidence, clue: Clue) -> Fact:
     """Of a call that one side alone makes, behind which nothing differs."""
     runs = evidence.runs
-    part, maker = ((runs.npu, runs.maker), (runs.bench, runs.bench_maker))[clue.side]
+    part, _, _, maker, _ = runs.sides[clue.side]
     side = THIS_RUN if clue.side else THE_REFERENCE
     if part.calls.are(questions.casts)[clue.node]:
         return fact("call_lacking.cast", side=side)
@@ -181,8 +180,7 @@ def _told_of_output(evidence: Evidence, clue: Clue, name: str, how: Fact) -> Fac
     runs, table = evidence.runs, evidence.runs.npu.table
     if clue.side:
         return fact("inputs_agree", name=name, how=how)
-    given = np.arange(*np.searchsorted(table.node, [clue.node, clue.node + 1]).tolist())
-    given = given[table.is_tensor[given] & (table.section[given] == Section.INPUT)]
+    given = inputs_of(table, clue.node)
     there = evidence.paired[given]
     nobody_knows = np.isnan(evidence.expected.latent[given]) & ~runs.discrete[given]
     unknown, paired = given[(there >= 0) & nobody_knows], given[there >= 0]

@@ -14,6 +14,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.part import rows_of
 from msprobe_builder.graph.provenance import Provenance, told_of_apart
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.metrics.pairing import Pairs
@@ -59,8 +60,7 @@ def own_factors(table: ParameterTable, provenance: Provenance | None, node: int)
     """The rows of arguments that are another number, such as a scale, on some ranks."""
     if provenance is None or not provenance.factors:
         return []
-    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
-    return [row for row in range(first, last) if row in provenance.factors]
+    return [row for row in rows_of(table, node) if row in provenance.factors]
 
 
 def with_own_factors(evidence: Evidence, provenance: Provenance | None) -> list[tuple[int, int]]:
@@ -85,8 +85,7 @@ def ranks_off(
     of_ranks = {} if other is None else other.factors
     for row in own_factors(table, provenance, node) if partner >= 0 else ():
         assert provenance is not None
-        first, last = np.searchsorted(bench.node, [partner, partner + 1]).tolist()
-        same = [one for one in range(first, last) if bench.name_id[one] == table.name_id[row]]
+        same = [one for one in rows_of(bench, partner) if bench.name_id[one] == table.name_id[row]]
         if any(one in of_ranks for one in same):
             continue
         values = bench.value_id[same].tolist()
@@ -103,7 +102,6 @@ def told_of_ranks(
     """What ranks have of their own at a node: arguments and values."""
     if provenance is None:
         return []
-    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
     names = texts.values
     arguments = [
         fact(
@@ -115,7 +113,7 @@ def told_of_ranks(
     ]
     apart = [
         fact("apart.in_tensor", name=names[table.name_id[row]], what=told_of_apart(one))
-        for row in range(first, last)
+        for row in rows_of(table, node)
         for one in provenance.apart.get(row, ())
     ]
     return [*arguments[:_SHOWN], *apart[:_SHOWN]]

@@ -22,9 +22,8 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import Fact, Facts, fact
-from msprobe_builder.graph.part import Part
+from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.graph.provenance import Provenance
-from msprobe_builder.metrics.pairing import Pairs
 from msprobe_builder.operators.operator import Kind as OperatorKind
 from msprobe_builder.operators.table import operator_of
 from msprobe_builder.verdict.findings import Cause
@@ -84,7 +83,7 @@ class _Side:
     calls: dict[str, int]  # the first node of each function
 
 
-def updates_of_parts(runs: Runs, provenance: Provenance | None, pairs: Pairs) -> Updates | None:
+def updates_of_parts(runs: Runs, provenance: Provenance | None) -> Updates | None:
     """What the rank's updates show; None where it goes through what the reference does."""
     last = runs.npu.calls.last_pass
     if runs.npu.calls.direction[last] != Direction.BACKWARD:
@@ -94,7 +93,7 @@ def updates_of_parts(runs: Runs, provenance: Provenance | None, pairs: Pairs) ->
         _side(runs.bench, runs.bench.calls.last_pass, runs.texts),
     )
     has_others = provenance is not None and provenance.replicas > 1
-    if not (bench.calls and (has_others or works_on_other_parts(runs, pairs, last))):
+    if not (bench.calls and has_others):
         return None
     if not _are_other_parts(npu, bench):
         return None
@@ -117,20 +116,6 @@ def updates_of_parts(runs: Runs, provenance: Provenance | None, pairs: Pairs) ->
 def _add(result: Updates, place: tuple[int, int], row: int, told: Fact) -> None:
     result.told[place] = (*result.told.get(place, ()), told)
     result.rows.setdefault(place, row)
-
-
-def works_on_other_parts(runs: Runs, pairs: Pairs, last: int) -> bool:
-    """Whether calls behind a node, the last pass, are given tensors of other sizes.
-
-    An optimizer that shares parameters out over the ranks goes through flat parts of them: what is
-    paired by its turn then belongs to other parameters.
-    """
-    table = runs.npu.table
-    behind = table.is_tensor[pairs.npu] & (table.section[pairs.npu] == Section.INPUT)
-    behind &= table.node[pairs.npu] > last
-    sizes = table.numel[pairs.npu[behind]], runs.bench.table.numel[pairs.bench[behind]]
-    known = ~np.isnan(sizes[0]) & ~np.isnan(sizes[1])
-    return bool(np.any(known & (sizes[0] != sizes[1])))
 
 
 def _are_other_parts(npu: _Side, bench: _Side) -> bool:
@@ -267,16 +252,10 @@ def _has(numbers: Iterable[float], wanted: float) -> bool:
 def _has_parameter(runs: Runs, npu: _Side, node: int) -> bool:
     """Whether the rank updates a tensor that a call of the reference is given."""
     table, reference = runs.npu.table, runs.bench.table
-    first, last = np.searchsorted(reference.node, [node, node + 1]).tolist()
-    rows = [
-        row
-        for row in range(first, last)
-        if reference.is_tensor[row]
-        and reference.section[row] == Section.INPUT
-        and reference.numel[row] > 1
-    ]
+    rows = inputs_of(reference, node)
+    rows = rows[reference.numel[rows] > 1]
     for (_, _, elements), debug in npu.rows.items():
-        for row in rows:
+        for row in rows.tolist():
             wanted = reference.statistics[:, row]
             if reference.numel[row] != elements or not wanted[3] > 0:
                 continue

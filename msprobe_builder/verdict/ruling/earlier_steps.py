@@ -5,8 +5,7 @@ from __future__ import annotations
 from msprobe_builder.base.codes import Strength
 from msprobe_builder.facts.fact import fact, has_code
 from msprobe_builder.facts.words import HIDDEN
-from msprobe_builder.verdict.ruling.all_ranks import Accused, AllRanks, PlaceRuling, Repeated
-from msprobe_builder.verdict.ruling.conclusion import CLEAN
+from msprobe_builder.verdict.ruling.all_ranks import Accused, AllRanks, PlaceRuling
 
 _EXACT = 2.0**-20
 _OF_HALF = 1e-3  # of gradients that differ by more the noise may hide what makes an update differ
@@ -77,10 +76,7 @@ def look_at_earlier_steps(all_ranks: AllRanks) -> None:
             one.weaken(fact("step_before.uncertain", step=min(doubted)))
         elif (open_before := _undecided_before(one, all_ranks.places)) is not None:
             one.weaken(fact("step_before.uncertain", step=open_before))
-        elif one.strength == Strength.STRONG or _is_exact(one, all_ranks.places):
-            if found := _repeated_before(all_ranks, one):
-                one.convict(found.said)
-                continue
+        elif one.strength == Strength.STRONG:
             one.convict(fact("step_before.agrees"))
     accused = {
         (one.step, one.rank) for one in all_ranks.accused if one.strength and _is_of_weights(one)
@@ -154,19 +150,3 @@ def _explains_weights(place: PlaceRuling, one: Accused) -> bool:
         return False
     gradients = place.noise_of_gradients
     return gradients is not None and one.error <= 2 * gradients**0.5
-
-
-def _repeated_before(all_ranks: AllRanks, one: Accused) -> Repeated | None:
-    """Where the steps before do not have the same passes on both sides, as with micro-steps."""
-    before = [
-        other for other in all_ranks.repeated if other.rank == one.rank and other.step < one.step
-    ]
-    return min(before, key=lambda other: other.step, default=None)
-
-
-def _is_exact(one: Accused, places: list[PlaceRuling]) -> bool:
-    """Whether the step before agreed to the last digits, and this is the first to speak of it."""
-    return one.place == 1 and all(
-        place.conclusion == CLEAN and place.noise is not None and place.noise <= _EXACT
-        for place in _places_before(one, places)
-    )

@@ -6,8 +6,8 @@ import pytest
 
 from msprobe_builder.facts.fact import fact
 from msprobe_builder.facts.words import HIDDEN
-from msprobe_builder.verdict.ruling.all_ranks import Accused, PlaceRuling, Repeated
-from msprobe_builder.verdict.ruling.conclusion import CLEAN, UNDECIDED
+from msprobe_builder.verdict.ruling.all_ranks import Accused, PlaceRuling
+from msprobe_builder.verdict.ruling.conclusion import CLEAN
 from tests.builder.verdict.accusing import NONE, STRONG, WEAK, before, heard, ruled, weights
 
 PASSES = (fact("rival.passes"),)
@@ -49,32 +49,6 @@ def test_an_update_is_convicted_by_the_weights_behind_it() -> None:
     assert (update.strength, later.strength, other.strength) == (STRONG, WEAK, NONE)
     assert update.evidence[-1] == fact("weights_of_step", step=1)
     assert other.evidence[0] == fact("from_step", step=0)
-
-
-@pytest.mark.parametrize(
-    ("noise", "place", "conclusion", "is_convicted"),
-    [
-        (0.0, 1, CLEAN, True),
-        (2.0**-20, 1, CLEAN, True),
-        (2.0**-19, 1, CLEAN, False),
-        (None, 1, CLEAN, False),
-        (0.0, 2, CLEAN, False),
-        (0.0, 1, UNDECIDED, False),
-    ],
-)
-def test_a_step_that_agrees_to_the_last_digit_convicts_what_comes_next(
-    noise: float | None, place: int, conclusion: str, is_convicted: bool
-) -> None:
-    places = [PlaceRuling(0, 0, conclusion, (), 9, noise), PlaceRuling(1, 0, UNDECIDED, (), 9)]
-    strength, _ = heard(weights(strength=WEAK, place=place), places=places)
-    assert strength == (STRONG if is_convicted else WEAK)
-
-
-@pytest.mark.parametrize(("step", "rank", "holds"), [(0, 0, True), (1, 0, False), (0, 1, False)])
-def test_a_step_with_other_passes_is_told(step: int, rank: int, holds: bool) -> None:
-    again = [Repeated(step, rank, "layers.0", 2, 1)]
-    _, added = heard(weights(), ranks=1, steps=2, repeated=again)
-    assert added == ["step_before.calls_more" if holds else "step_before.agrees"]
 
 
 @pytest.mark.parametrize(

@@ -106,8 +106,6 @@ def first_cut(runs: Runs, rows: list[int]) -> tuple[float, int, int, int] | None
                 return 100.0, side, int(part.table.node[made]), row
         if all(has_back) and handed_on_alone(runs, row):
             return 60.0, 0, int(calls.twin[node]), row
-        if not is_cast and has_back[0] != has_back[1]:
-            return 60.0, 0, node, row
     return None
 
 

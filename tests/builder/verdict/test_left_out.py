@@ -137,29 +137,3 @@ def test_what_one_side_lacks_is_told_on_its_side(name: str) -> None:
     assert found.calls is is_calls
     is_filtered = is_calls or right.inputs or right.outputs or right.gradients
     assert found.is_filtered is is_filtered
-
-
-@pytest.mark.parametrize(
-    ("layers", "others", "skips"),
-    [
-        ((0, 1, 2, 3), (0, 1, 2, 3), (False, False)),
-        ((1, 2, 3), (0, 1, 2, 3), (True, False)),
-        ((0, 2, 3), (0, 1, 2, 3), (True, False)),
-        ((0, 2, 3), (0, 2, 3), (False, False)),
-        ((0, 1, 2), (0, 1, 2, 3), (False, False)),
-        ((1, 2), (1, 2), (True, True)),
-    ],
-)
-def test_of_modules_alone_the_layers_tell(
-    layers: tuple[int, ...], others: tuple[int, ...], skips: tuple[bool, bool]
-) -> None:
-    sides = [
-        without(
-            lambda name, kept=kept: (
-                name.startswith("Torch.")  # type: ignore[misc]
-                or not any(f".{layer}." in name for layer in kept)
-            )
-        )
-        for kept in (layers, others)
-    ]
-    assert told(*sides).skips == skips

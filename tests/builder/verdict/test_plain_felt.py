@@ -167,14 +167,7 @@ class Felt:
         end = int(self.calls.last_pass) if nothing_comes_of_it(self.ev) else -1
         marked = []
         for one in kept:
-            goes = one.cause in GIVEN and (
-                0 <= self.at(one) <= end
-                or bool(
-                    one.side == 0
-                    and self.runs.backward[one.node]
-                    and int(self.calls.twin[one.node]) in self.ways.passed
-                )
-            )
+            goes = one.cause in GIVEN and 0 <= self.at(one) <= end
             marked.append(replace(one, meets_again=True) if goes else one)
         told = {
             (one.side, one.cause, self.operation(one.side, one.node))
@@ -194,13 +187,6 @@ class Felt:
             return clue
         is_gross = clue.error > min(0.3, 50 * 4 * self.unit(clue.row))
         if is_gross and self.ways.meet_again(clue):
-            return replace(clue, meets_again=True)
-        at = self.at(clue)
-        ahead = int(self.calls.twin[at]) if self.runs.backward[at] else -1
-        is_other = ahead >= 0 and bool(
-            self.runs.partner[ahead] < 0 or self.runs.other_operator[ahead]
-        )
-        if is_other and clue.error > 0.1 and self.ways.agree(clue.row):
             return replace(clue, meets_again=True)
         return clue
 

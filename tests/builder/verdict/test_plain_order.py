@@ -89,17 +89,14 @@ def test_what_numbers_doubt_comes_behind_what_is_thirty_times_more(seed: int) ->
             Clue(float(rng.choice([8, 29.9, 30, 239, 240.1, 900])), 0, node, cause, -1)
             for node, cause in enumerate(rng.choice(np.array(list(Cause)), size=5))
         ]
-        ordered = list(found)
-        if [one.cause for one in found[:2]] == [Cause.MISSING, Cause.EXTRA]:
-            ordered[:2] = ordered[1::-1]
         late = [
             one
-            for place, one in enumerate(ordered)
+            for place, one in enumerate(found)
             if one.cause in (Cause.OUTPUT, Cause.EXTERNAL, Cause.BETWEEN)
             and one.score < 30
-            and any(other.score > 30 * one.score for other in ordered[place + 1 :])
+            and any(other.score > 30 * one.score for other in found[place + 1 :])
         ]
-        right = [*(one for one in ordered if one not in late), *late]
+        right = [*(one for one in found if one not in late), *late]
         assert _credible_first(found) == right
         nodes = [Clue(one.score, one.side, one.node // 2, one.cause, -1) for one in right]
         kept = {one.node: one for one in nodes[::-1]}
@@ -337,16 +334,10 @@ def test_what_nobody_judged(evidence: Evidence) -> None:
         if role[node] == CallRole.CLEAN and runs.npu.calls.is_module[node]
     }
     there = {node for node in range(len(runs.bench.tree)) if int(runs.bench_partner[node]) in sound}
-    together: set[int] = set()  # calls that have a counterpart only as several
-    if evidence.groups is not None:
-        for number in set(evidence.groups.owner.tolist()):
-            together |= set(evidence.groups.groups[number].bench)
     lacking = [
         node
         for node in range(len(runs.bench.tree))
-        if runs.bench_partner[node] < 0
-        and node not in together
-        and runs.bench.calls.direction[node] != Direction.NONE
+        if runs.bench_partner[node] < 0 and runs.bench.calls.direction[node] != Direction.NONE
     ]
     right = [one for one in unknown if not stands_in(runs.npu, one, sound)]
     assert found.unjudged == len(right) + sum(

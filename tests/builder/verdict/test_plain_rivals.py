@@ -11,7 +11,6 @@ import pytest
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.operators.operator import Kind, Operator
 from msprobe_builder.operators.table import operator_of
-from msprobe_builder.verdict.differences.left_out import LeftOut
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import Clue, Evidence
 from msprobe_builder.verdict.model.passes import loss_divided
@@ -21,12 +20,6 @@ from tests.builder.verdict.drawn_evidence import evidence_drawn
 from tests.builder.verdict.drawn_ranks import ranks_drawn
 
 TRIED = [(seed, is_of_ranks) for seed in range(18) for is_of_ranks in (False, True)]
-FILTERS = (
-    LeftOut(),
-    LeftOut(skips=(True, False)),
-    LeftOut(),
-    LeftOut(kinds=(frozenset(), frozenset({1}))),
-)
 
 
 @functools.cache
@@ -65,7 +58,6 @@ def rivals_evidence(seed: int, is_of_ranks: bool) -> Evidence:
         one,
         runs=replace(runs, npu=npu),
         seen=replace(one.seen, size=size, moved=moved, exact=exact),
-        left_out=FILTERS[seed % 4],
         is_merged=seed % 5 == 0,
     )
 
@@ -155,7 +147,7 @@ class Plain:
                 return clue
             if self.reordered_before(clue, Section.INPUT) is not None:
                 return replace(clue, rival="places")
-        for name in ("passes", "left_out", "chosen", "unseen", "unknown", "sum_of_uses", "places"):
+        for name in ("passes", "chosen", "unknown", "sum_of_uses", "places"):
             if getattr(self, name)(clue):
                 return replace(clue, rival=name)
         return clue
@@ -182,27 +174,6 @@ class Plain:
 
     def passes(self, clue: Clue) -> bool:
         return loss_divided(self.ev, clue) is not None  # all modules go back as often as there
-
-    def left_out(self, clue: Clue) -> bool:
-        filters, other = self.ev.left_out, 1 - clue.side
-        is_left_out = filters.skips[other] or len(filters.kinds[other]) > 0
-        return clue.cause in (Cause.MISSING, Cause.EXTRA) and is_left_out
-
-    def unseen(self, clue: Clue) -> bool:
-        if clue.cause is not Cause.ARGUMENT or clue.row >= 0 or clue.side == 1:
-            return False
-        bench, partner = self.runs.bench.table, int(self.runs.partner[clue.node])
-        there = np.count_nonzero(
-            (bench.node == partner) & bench.is_tensor & (bench.section == Section.INPUT)
-        )
-        if len(self.given(clue.node)) != there:
-            return False
-        size, told = self.ev.seen.size, self.ev.expected.told
-        made = self.rows.get((clue.node, int(Section.OUTPUT)), [])
-        made = [row for row in made if not np.isnan(size[row])]
-        return bool(made) and all(
-            size[row] <= (0.0 if np.isnan(told[row]) else max(told[row], 0.0)) for row in made
-        )
 
     def unknown(self, clue: Clue) -> bool:
         if clue.row < 0 or clue.side == 1:

@@ -259,12 +259,12 @@ def test_what_has_happened_is_told_by_the_kind_of_clue(evidence: Evidence) -> No
 
 def test_all_that_is_known_of_a_clue_stands_in_its_order(evidence: Evidence) -> None:
     runs = evidence.runs
-    rivals = ("", "passes", "unknown", "unseen", "sum_of_uses", "places", "merged", "left_out")
+    rivals = ("", "passes", "chosen", "unknown", "sum_of_uses", "places", "merged")
     for turn, one in enumerate(clues(evidence)):
         if one.cause in (Cause.UNRECORDED, Cause.EXTERNAL, Cause.NUMBER, Cause.OUTPUT):
             continue  # with what is told of them above
         own = (fact("unknown"),) if turn % 3 == 0 else ()
-        clue = replace(one, rival=rivals[turn % 8], meets_again=turn % 5 == 0, told=own)
+        clue = replace(one, rival=rivals[turn % len(rivals)], meets_again=turn % 5 == 0, told=own)
         arguments = evidence.arguments.get(clue.node, []) if clue.side == 0 else []
         right: list[Fact] = []
         speaks = clue.cause is Cause.ARGUMENT and clue.row < 0 and len(arguments) > 0
