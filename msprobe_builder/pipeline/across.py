@@ -31,8 +31,8 @@ from msprobe_builder.verdict.ruling.next_dump import (
 )
 from msprobe_builder.verdict.ruling.unusual import is_unusual
 
-_WEIGHTS = Cause.WEIGHTS.name.lower()  # most differ: the fault lies before the step
-_UPDATE = Cause.UPDATE.name.lower()  # no call that could be recorded more closely
+# Most of them differ, or have moved otherwise: the fault lies before the step.
+_OF_WEIGHTS = (Cause.WEIGHTS.name.lower(), Cause.UPDATE.name.lower())
 _OUTSIDE = Cause.UNRECORDED.name.lower()  # what is wrong is not in the module that shows it
 
 
@@ -96,9 +96,7 @@ def _proposal(connection: sqlite3.Connection, all_ranks: AllRanks, ruling: Rulin
             return None if whole is None else earlier_dump(whole, [first.step], ())
         return None if read_task(connection) is Task.TENSOR else all_tensors(whole)
     best = ruling.standing[0]
-    if best.cause == _UPDATE:
-        return None
-    if best.cause == _WEIGHTS:
+    if best.cause in _OF_WEIGHTS:
         found = steps_before(best.step, [place.step for place in all_ranks.places])
         whole = read_surroundings(connection, best.node_id, known, is_outside=True)
         return None if found is None or whole is None else earlier_dump(whole, *found)
@@ -112,6 +110,6 @@ def _proposal(connection: sqlite3.Connection, all_ranks: AllRanks, ruling: Rulin
     nearest = [
         read_surroundings(connection, one.node_id, known, is_outside=one.cause == _OUTSIDE)
         for one in chosen[:SHOWN]
-        if one.cause not in (_WEIGHTS, _UPDATE)
+        if one.cause not in _OF_WEIGHTS
     ]
     return next_dump([one for one in nearest if one])

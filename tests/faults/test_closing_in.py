@@ -103,7 +103,8 @@ def second_look(tmp_path: Path, path: Path, record: Callable[[str, Path], Path])
 
 def test_weights_that_change_between_steps_lead_to_the_optimizer(tmp_path: Path) -> None:
     path, verdict = first_look(tmp_path, Run(fast_from=1))
-    assert (verdict.suspects[0].cause, verdict.first_bad_step) == ("weights", 2)
+    assert (verdict.suspects[0].cause, verdict.first_bad_step) == ("update", 2)
+    assert "moved 10 times as far" in verdict.suspects[0].evidence
     assert verdict.next_dump is not None
     assert verdict.next_dump["config"]["step"] == [1, 2]
     assert "between start() and stop()" in tell(verdict.remark)

@@ -19,6 +19,7 @@ from msprobe_builder.verdict.ruling.all_ranks import (
     Accused,
     AllRanks,
     PlaceRuling,
+    Repeated,
     Witness,
 )
 
@@ -96,8 +97,16 @@ ORDER BY max(coalesce(max_relative_err, 0), coalesce(min_relative_err, 0),
     coalesce(mean_relative_err, 0), coalesce(norm_relative_err, 0)) DESC LIMIT 1
 """
 _OTHERWISE = "probability.otherwise"  # told until all steps are heard
+_OF_WEIGHTS = ("weights", "update")
 _AS_FAR_OFF = 0.1  # of what is off behind an update, what the update is off by at least
 _WEIGHTS = "SELECT count(*) FROM tensor WHERE node_id = ? AND section = ? AND max != min"
+
+_CALLS_OF_MODULES = """
+SELECT step, rank, value, sum(side = 0) AS npu, sum(side = 1) AS bench
+FROM node JOIN graph USING (graph_id) JOIN text ON text_id = stem_id
+WHERE kind = ? AND direction = ? GROUP BY step, rank, stem_id
+HAVING npu != bench AND npu > 0 AND bench > 0 ORDER BY step, rank, min(node_id)
+"""
 
 
 def read_places(connection: sqlite3.Connection) -> list[PlaceRuling]:
@@ -129,6 +138,8 @@ def read_all_ranks(connection: sqlite3.Connection) -> AllRanks:
             one.is_update = one.node_id > last.get(row[18], one.node_id)
     if len({place.step for place in all_ranks.places}) > 1:
         _look_for_updates(connection, all_ranks.accused)
+        if any(one.strength and one.cause in _OF_WEIGHTS for one in all_ranks.accused):
+            all_ranks.repeated.extend(_repeated(connection))
     if len({place.rank for place in all_ranks.places}) < 2:
         return all_ranks
     own = {one.suspect_id: one for one in all_ranks.accused}
@@ -180,6 +191,15 @@ def _look_for_updates(connection: sqlite3.Connection, accused: list[Accused]) ->
             is_trained = worst is None or integer(worst[0]) in steps
         if is_trained:
             one.trained_in = max(steps.values())
+
+
+def _repeated(connection: sqlite3.Connection) -> list[Repeated]:
+    found: dict[tuple[int, int], Repeated] = {}
+    codes = int(Kind.MODULE), int(Direction.FORWARD)
+    for step, rank, module, npu, bench in connection.execute(_CALLS_OF_MODULES, codes):
+        one = Repeated(integer(step), integer(rank), text(module), integer(npu), integer(bench))
+        found.setdefault((one.step, one.rank), one)
+    return list(found.values())
 
 
 def _talks(connection: sqlite3.Connection, one: Accused) -> bool:

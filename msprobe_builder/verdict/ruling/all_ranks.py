@@ -8,7 +8,7 @@ from functools import cached_property
 
 from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
 from msprobe_builder.base.standing import GATHERING
-from msprobe_builder.facts.fact import Fact, Facts
+from msprobe_builder.facts.fact import Fact, Facts, fact
 from msprobe_builder.verdict.findings import CERTAIN, RIVALLED, strength
 
 _CARRYING = (CallRole.CARRIER, CallRole.AMPLIFIER)
@@ -158,10 +158,28 @@ class PlaceRuling:
 
 
 @dataclass(frozen=True)
+class Repeated:
+    """A module, and how often the debug run and the reference call it in a step."""
+
+    step: int
+    rank: int
+    module: str
+    debug: int
+    reference: int
+
+    @property
+    def said(self) -> Fact:
+        """As in a step of which a micro-step is missing."""
+        counts = {"own": self.debug, "theirs": self.reference}
+        return fact("step_before.calls_more", step=self.step, module=self.module, **counts)
+
+
+@dataclass(frozen=True)
 class AllRanks:
     """All verdicts and suspects of a file, and by ``suspect_id`` what other ranks say of them.
 
-    ``namesakes`` are the same calls of other ranks, ``partners`` those that it talked to.
+    ``namesakes`` are the same calls of other ranks, ``partners`` those that it talked to;
+    ``repeated`` the modules that one side calls more often, the first of each step and rank.
     ``agreeing`` are steps and ranks whose weights were updated alike in the step before.
     """
 
@@ -169,6 +187,7 @@ class AllRanks:
     accused: list[Accused]
     namesakes: dict[int, list[Witness]] = field(default_factory=dict)
     partners: dict[int, list[Witness]] = field(default_factory=dict)
+    repeated: list[Repeated] = field(default_factory=list)
     agreeing: frozenset[tuple[int, int]] = frozenset()
 
     @cached_property

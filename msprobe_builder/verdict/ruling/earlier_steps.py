@@ -5,7 +5,7 @@ from __future__ import annotations
 from msprobe_builder.base.codes import Strength
 from msprobe_builder.facts.fact import fact, has_code
 from msprobe_builder.facts.words import HIDDEN
-from msprobe_builder.verdict.ruling.all_ranks import Accused, AllRanks, PlaceRuling
+from msprobe_builder.verdict.ruling.all_ranks import Accused, AllRanks, PlaceRuling, Repeated
 
 _EXACT = 2.0**-20
 _OF_HALF = 1e-3  # of gradients that differ by more the noise may hide what makes an update differ
@@ -62,7 +62,7 @@ def look_at_earlier_steps(all_ranks: AllRanks) -> None:
         elif updates and (one.cause == _UPDATE or (one.step, one.rank) in moved):
             _convict_update(updates, one)
         elif one.cause == _UPDATE:
-            _judge_update(one, before)
+            _judge_update(one, before, _repeated_before(all_ranks, one))
         elif (one.step, one.rank) in moved:
             one.explain(fact("from_update"))
         elif _moved_by_noise(all_ranks, one):
@@ -77,13 +77,9 @@ def look_at_earlier_steps(all_ranks: AllRanks) -> None:
         elif (open_before := _undecided_before(one, all_ranks.places)) is not None:
             one.weaken(fact("step_before.uncertain", step=open_before))
         elif one.strength == Strength.STRONG:
-            one.convict(fact("step_before.agrees"))
-    accused = {
-        (one.step, one.rank) for one in all_ranks.accused if one.strength and _is_of_weights(one)
-    }
-    for one in all_ranks.accused:
-        if (one.step, one.rank) in excused - accused and not one.changed:
-            one.believe_without_weights()
+            repeated = _repeated_before(all_ranks, one)
+            one.convict(repeated.said if repeated else fact("step_before.agrees"))
+    _hear_the_others(all_ranks, excused)
 
 
 def _hear_the_others(all_ranks: AllRanks, excused: set[tuple[int, int]]) -> None:
@@ -114,14 +110,16 @@ def _convict_update(updates: list[Accused], one: Accused) -> None:
     one.explain(fact("from_step", step=culprit.step))
 
 
-def _judge_update(one: Accused, before: list[Accused]) -> None:
+def _judge_update(one: Accused, before: list[Accused], repeated: Repeated | None) -> None:
     """Weights that moved otherwise: by the optimizer, unless a doubt before it explains as much."""
     explains = [
         other.step
         for other in before
         if other.error is None or other.error >= _AS_MUCH * (one.error or 0.0)
     ]
-    if explains:
+    if repeated is not None:
+        one.convict(repeated.said)
+    elif explains:
         one.weaken(fact("step_before.uncertain", step=min(explains)))
     elif has_code(one.evidence, "update.other") and (one.expected or 0.0) > _OF_HALF:
         one.weaken(fact("update.of_gradients"))
@@ -150,3 +148,11 @@ def _explains_weights(place: PlaceRuling, one: Accused) -> bool:
         return False
     gradients = place.noise_of_gradients
     return gradients is not None and one.error <= 2 * gradients**0.5
+
+
+def _repeated_before(all_ranks: AllRanks, one: Accused) -> Repeated | None:
+    """Where the steps before do not have the same passes on both sides, as with micro-steps."""
+    before = [
+        other for other in all_ranks.repeated if other.rank == one.rank and other.step < one.step
+    ]
+    return min(before, key=lambda other: other.step, default=None)

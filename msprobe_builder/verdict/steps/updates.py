@@ -96,7 +96,8 @@ class Compared:
 
 
 def _digits(number: float) -> float:
-    return float(f"{number:.2g}")
+    shown = float(f"{number:.2g}")
+    return int(shown) if shown.is_integer() else shown
 
 
 def compare_updates(before: Kept, after: Kept, noise: float) -> Compared:

@@ -6,7 +6,7 @@ import pytest
 
 from msprobe_builder.facts.fact import fact
 from msprobe_builder.facts.words import HIDDEN
-from msprobe_builder.verdict.ruling.all_ranks import Accused, PlaceRuling
+from msprobe_builder.verdict.ruling.all_ranks import Accused, PlaceRuling, Repeated
 from msprobe_builder.verdict.ruling.conclusion import CLEAN
 from tests.builder.verdict.accusing import NONE, STRONG, WEAK, before, heard, ruled, weights
 
@@ -82,3 +82,12 @@ def test_of_several_steps_the_first_that_has_lone_calls_tells_them() -> None:
     ruling = ruled(places=places)
     assert ruling.conclusion == CLEAN
     assert [one for one in ruling.said if one.code == "not_judged.alone"] == lone[:1]
+
+
+@pytest.mark.parametrize("cause", ["weights", "update"])
+@pytest.mark.parametrize(("step", "rank", "holds"), [(0, 0, True), (1, 0, False), (0, 1, False)])
+def test_a_step_with_other_passes_is_told(step: int, rank: int, holds: bool, cause: str) -> None:
+    again = [Repeated(step, rank, "layers.0", 2, 1)]
+    _, added = heard(weights(cause=cause), ranks=1, steps=2, repeated=again)
+    otherwise = "step_before.agrees" if cause == "weights" else "update.settings"
+    assert added == ["step_before.calls_more" if holds else otherwise]
