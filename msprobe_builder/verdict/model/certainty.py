@@ -71,16 +71,17 @@ def in_order(found: list[Clue]) -> tuple[list[Clue], list[float], list[float]]:
     """Clues that are worth a look with their chances, those that are certain first.
 
     And the chances that they have if weights follow from the step before; NaN where that is no
-    other, or of weights.
+    better, or of weights.
     """
     chances, otherwise = probabilities(found), np.full(len(found), np.nan)
     rest = [place for place, one in enumerate(found) if one.cause not in _WEIGHTS]
     if len(rest) < len(found):
-        otherwise[rest] = probabilities([found[place] for place in rest])
+        # Behind weights that noise has moved nothing is certain.
+        otherwise[rest] = np.fmin(probabilities([found[place] for place in rest]), RIVALLED)
     order = sorted(range(len(found)), key=lambda one: (-strength(chances[one]), one))
     likely = np.fmax(chances, otherwise)
     order = [one for place, one in enumerate(order) if not place or likely[one] >= _LEAST]
-    otherwise[otherwise == chances] = np.nan
+    otherwise[otherwise <= chances] = np.nan
     return (
         [found[one] for one in order],
         [chances[one] for one in order],
