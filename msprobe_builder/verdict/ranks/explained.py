@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,7 +26,10 @@ from msprobe_builder.verdict.ranks.layers import (
     explained_flags,
     flags_of_layers,
     follows_from_shares,
+    is_added_up_later,
+    is_rest_of_sum,
     shares_taken,
+    telling_flags,
 )
 from msprobe_builder.verdict.ranks.norms import OwnNorms, own_norms, wrong_numbers
 from msprobe_builder.verdict.ranks.updates import Updates, updates_of_parts
@@ -62,11 +65,12 @@ class OfRanks:
 
     def unexplained(self, found: Sequence[Clue], weighing: Weighing) -> list[Clue]:
         """The clues of numbers that are no fault for the way in which the model was split."""
+        accused = self.otherwise.accused(self.evidence, found)
         return [
-            self._marked(one, weighing)
+            self._marked(self._of_module(one, accused), weighing)
             for one in found
             if not (
-                (self.otherwise.explains(self.evidence, one) or self._explains(one))
+                (self.otherwise.explains(self.evidence, one, accused) or self._explains(one))
                 and weighing.explains("split", one)
             )
         ]
@@ -78,8 +82,10 @@ class OfRanks:
         return (
             is_rounding
             or self._joins(clue)
+            or is_added_up_later(evidence, clue)
             or self.norms.explains(evidence, clue)
             or follows_from_shares(evidence, clue, self.shares)
+            or is_rest_of_sum(evidence, clue)
             or (self.updates is not None and self.updates.explains(evidence, clue))
         )
 
@@ -88,6 +94,11 @@ class OfRanks:
         calls = self.evidence.runs.npu.calls
         is_lacking = clue.cause is Cause.ARGUMENT and clue.row < 0 and not clue.side
         return is_lacking and calls.operators[int(calls.stem[clue.node])].kind is Kind.JOIN
+
+    def _of_module(self, clue: Clue, accused: Container[int]) -> Clue:
+        """The clue, of the module where ranks go through that otherwise."""
+        module = self.otherwise.handed.get(clue.row, -1)
+        return replace(clue, node=module) if module in accused else clue
 
     def _half(self, clue: Clue) -> float:
         """Half precision: parts added in another order are off by as much as one is rounded."""
@@ -185,7 +196,7 @@ def of_ranks(evidence: Evidence, result: PairResult) -> OfRanks | None:
         if all(one.is_slight or one.is_count for one in several)
     }
     others = {node: several for node, several in own.items() if node not in counts}
-    told = replace(evidence, arguments=others)
+    told = replace(evidence, arguments=others | telling_flags(evidence, flags))
     return OfRanks(
         told,
         npu,
@@ -195,5 +206,5 @@ def of_ranks(evidence: Evidence, result: PairResult) -> OfRanks | None:
         counts,
         done_otherwise(evidence),
         shares_taken(runs, npu),
-        updates_of_parts(runs, npu),
+        updates_of_parts(runs, npu, result.comparisons.pairs),
     )

@@ -9,7 +9,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,7 @@ from msprobe_builder.merge.flow.parallel_layers import boundary_state, module_cl
 from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.arguments import Argument
 from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.model.clue import Clue, Evidence
+from msprobe_builder.verdict.model.clue import THRESHOLD, Clue, Evidence
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -31,6 +31,8 @@ Bool = NDArray[np.bool_]
 
 _FLAGS = frozenset({"True", "False"})
 _COMMUNICATION = "Distributed."
+_FURTHEST = 16  # calls between what a rank has and what the ranks make of it
+_REST = 1e-5  # of the largest gradient
 _DOUBT = 30.0  # a score below which numbers alone are no more than a doubt
 _AS_MUCH = 4.0  # of an error: extremes of sums stray more than those of their terms
 
@@ -52,6 +54,20 @@ def explained_flags(
     return {node: several for node, several in flags.items() if agrees(evidence, node)}
 
 
+def telling_flags(
+    evidence: Evidence, flags: dict[int, list[Argument]]
+) -> dict[int, list[Argument]]:
+    """Those of calls that put out something else though they are given the same.
+
+    A call that is given what is wrong already, or what nobody compared, is not accused for a flag.
+    """
+    return {
+        node: several
+        for node, several in flags.items()
+        if agrees(evidence, node, Section.INPUT) and not agrees(evidence, node)
+    }
+
+
 def _is_in_parallel_layer(part: Part, node: int) -> bool:
     tree, above = part.tree, int(part.tree.parent[node])
     if above <= 0 or not part.calls.is_module[above]:
@@ -66,26 +82,36 @@ class DoneOtherwise:
 
     Ranks that hold parts of a sequence go through them block by block, such as in a ring. What the
     calls inside put out is then made of other numbers; what the module puts out tells whether they
-    are right, its gradients included. ``sound`` are calls inside of modules that are, ``around``
-    has by node the module of other such calls, -1 without.
+    are right, its gradients included. ``sound`` are calls inside of modules that are. ``around``
+    has by node the module of other such calls, -1 without, and ``handed`` the rows that these
+    modules put out.
     """
 
     sound: Bool
     around: Int
+    handed: dict[int, int]  # by row the module
 
-    def explains(self, evidence: Evidence, clue: Clue) -> bool:
-        """Whether a clue shows inside of a module that is right."""
+    def accused(self, evidence: Evidence, found: Sequence[Clue]) -> set[int]:
+        """The modules that show something inside, and put out what nothing else explains."""
+        rows = {one.row for one in found if one.score > THRESHOLD and one.row >= 0}
+        inner = sorted(rows.difference(self.handed))
+        shown = set(self.around[evidence.runs.npu.table.node[inner]].tolist())
+        return {self.handed[row] for row in rows.intersection(self.handed)} & shown
+
+    def explains(self, evidence: Evidence, clue: Clue, accused: Container[int]) -> bool:
+        """Whether a clue shows inside of a module that is right, or is ``accused`` itself."""
         if clue.row < 0 and clue.side:
             return False
         at = int(evidence.runs.npu.table.node[clue.row]) if clue.row >= 0 else clue.node
-        return bool(self.sound[at])
+        is_told = clue.row not in self.handed and int(self.around[at]) in accused
+        return is_told or bool(self.sound[at])
 
 
 def done_otherwise(evidence: Evidence) -> DoneOtherwise:
     """The modules of a comparison that ranks go through block by block."""
     runs = evidence.runs
-    tree, bench = runs.npu.tree, runs.bench.tree
-    result = DoneOtherwise(np.zeros(len(tree), dtype=bool), np.full(len(tree), -1))
+    tree, bench, table = runs.npu.tree, runs.bench.tree, runs.npu.table
+    result = DoneOtherwise(np.zeros(len(tree), dtype=bool), np.full(len(tree), -1), {})
     talking, reference = _talking(runs.npu), _talking(runs.bench)
     for above in sorted({int(tree.parent[node]) for node in talking}):
         other = int(runs.partner[above])
@@ -101,6 +127,10 @@ def done_otherwise(evidence: Evidence) -> DoneOtherwise:
             result.sound[:] |= calls
             continue
         result.around[calls] = tree.parent[calls]
+        for one in ways:
+            rows = np.arange(*np.searchsorted(table.node, [one, one + 1]).tolist())
+            made = runs.maker[rows[table.section[rows] == Section.OUTPUT]].tolist()
+            result.handed.update({row: one for row in made if row >= 0})
     return result
 
 
@@ -153,6 +183,55 @@ def given_unknown(evidence: Evidence, node: int) -> bool:
     given = np.isin(table.node, nodes) & table.is_tensor & (table.section == Section.INPUT)
     given &= ~runs.discrete & (table.numel != 0)
     return bool((given & np.isnan(seen.size)).any())
+
+
+def is_rest_of_sum(evidence: Evidence, clue: Clue) -> bool:
+    """Whether an update is given next to nothing, and puts out what the reference does.
+
+    Such as the gradient of the bias of attention's keys, which cancels out: what rounding leaves of
+    it depends on the order of the sum, and ranks with parts of a batch add up in another one.
+    """
+    table, calls, row = evidence.runs.npu.table, evidence.runs.npu.calls, clue.row
+    if clue.side or row < 0 or clue.node <= calls.last_pass:
+        return False
+    if table.section[row] != Section.INPUT or not agrees(evidence, clue.node):
+        return False
+    alike = calls.stem[table.node] == calls.stem[clue.node]
+    alike &= (table.name_id == table.name_id[row]) & (table.section == Section.INPUT)
+    alike &= table.node > calls.last_pass
+    norms = table.statistics[3]
+    return bool(norms[row] < _REST * np.nanmax(norms[alike], initial=0.0))
+
+
+def is_added_up_later(evidence: Evidence, clue: Clue) -> bool:
+    """Whether ranks add up afterwards what is off, so that all that is made of it agrees.
+
+    Such as gradients of a weight that several stages hold: the reference, which has it once, adds
+    them up at once.
+    """
+    runs = evidence.runs
+    table, tree = runs.npu.table, runs.npu.tree
+    if clue.side or clue.row < 0 or clue.cause not in (Cause.BETWEEN, Cause.EXTERNAL):
+        return False
+    made_by = np.where(runs.maker >= 0, table.node[runs.maker], -1)
+    inputs = table.is_tensor & (table.section == Section.INPUT)
+    asked, seen, agree = [int(table.node[clue.row])], set[int](), False
+    while asked:
+        node = asked.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        users = np.flatnonzero(inputs & (made_by == node))
+        if runs.partner[node] < 0 and tree.parsed[node].stem.startswith(_COMMUNICATION):
+            known = users[np.isfinite(evidence.seen.size[users])]
+            if not len(known) or evidence.off[known].any():
+                return False
+            agree = True
+        elif not len(users) or len(seen) > _FURTHEST:
+            return False
+        else:
+            asked += table.node[users].tolist()
+    return agree
 
 
 def _talking(part: Part) -> list[int]:

@@ -24,6 +24,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import Fact, Facts, fact
 from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.graph.provenance import Provenance
+from msprobe_builder.metrics.pairing import Pairs
 from msprobe_builder.operators.operator import Kind as OperatorKind
 from msprobe_builder.operators.table import operator_of
 from msprobe_builder.verdict.findings import Cause
@@ -83,7 +84,7 @@ class _Side:
     calls: dict[str, int]  # the first node of each function
 
 
-def updates_of_parts(runs: Runs, provenance: Provenance | None) -> Updates | None:
+def updates_of_parts(runs: Runs, provenance: Provenance | None, pairs: Pairs) -> Updates | None:
     """What the rank's updates show; None where it goes through what the reference does."""
     last = runs.npu.calls.last_pass
     if runs.npu.calls.direction[last] != Direction.BACKWARD:
@@ -93,7 +94,7 @@ def updates_of_parts(runs: Runs, provenance: Provenance | None) -> Updates | Non
         _side(runs.bench, runs.bench.calls.last_pass, runs.texts),
     )
     has_others = provenance is not None and provenance.replicas > 1
-    if not (bench.calls and has_others):
+    if not (bench.calls and (has_others or works_on_other_parts(runs, pairs, last))):
         return None
     if not _are_other_parts(npu, bench):
         return None
@@ -116,6 +117,20 @@ def updates_of_parts(runs: Runs, provenance: Provenance | None) -> Updates | Non
 def _add(result: Updates, place: tuple[int, int], row: int, told: Fact) -> None:
     result.told[place] = (*result.told.get(place, ()), told)
     result.rows.setdefault(place, row)
+
+
+def works_on_other_parts(runs: Runs, pairs: Pairs, last: int) -> bool:
+    """Whether calls behind a node, the last pass, are given tensors of other sizes.
+
+    An optimizer that shares parameters out over the ranks goes through flat parts of them: what is
+    paired by its turn then belongs to other parameters.
+    """
+    table = runs.npu.table
+    behind = table.is_tensor[pairs.npu] & (table.section[pairs.npu] == Section.INPUT)
+    behind &= table.node[pairs.npu] > last
+    sizes = table.numel[pairs.npu[behind]], runs.bench.table.numel[pairs.bench[behind]]
+    known = ~np.isnan(sizes[0]) & ~np.isnan(sizes[1])
+    return bool(np.any(known & (sizes[0] != sizes[1])))
 
 
 def _are_other_parts(npu: _Side, bench: _Side) -> bool:

@@ -71,18 +71,24 @@ def test_flags_of_parallel_layers_are_explained_where_what_comes_out_agrees(
     assert layers.explained_flags(evidence, found).keys() == {
         node for node in flags if agrees(evidence, node)
     }
+    assert layers.telling_flags(evidence, found).keys() == {
+        node
+        for node in flags
+        if agrees(evidence, node, Section.INPUT) and not agrees(evidence, node)
+    }
 
 
 def talks(name: str) -> bool:
     return name.startswith(TALKS)
 
 
-def plain_otherwise(evidence: Evidence) -> tuple[set[int], dict[int, int]]:
-    """The calls of modules that are right, and the modules of others by node."""
+def plain_otherwise(evidence: Evidence) -> tuple[set[int], dict[int, int], dict[int, int]]:
+    """The calls of modules that are right, of others by node, and the rows that these put out."""
     runs = evidence.runs
     names, bench = runs.npu.tree.names, runs.bench.tree
     sound: set[int] = set()
     around: dict[int, int] = {}
+    handed: dict[int, int] = {}
     around_talks = {int(runs.npu.tree.parent[at]) for at, one in enumerate(names) if talks(one)}
     for module in sorted(around_talks):
         other = int(runs.partner[module]) if module > 0 else -1
@@ -104,30 +110,52 @@ def plain_otherwise(evidence: Evidence) -> tuple[set[int], dict[int, int]]:
             sound |= set(calls)
             continue
         around |= {at: int(runs.npu.tree.parent[at]) for at in calls}
-    return sound, around
+        for one in ways:
+            made = [int(runs.maker[row]) for row in of_node(runs.npu, one, Section.OUTPUT)]
+            handed |= {row: one for row in made if row >= 0}
+    return sound, around, handed
 
 
 def test_modules_that_ranks_go_through_block_by_block(drawn: tuple[Evidence, Provenance]) -> None:
     evidence, _ = drawn
-    sound, around = plain_otherwise(evidence)
+    sound, around, handed = plain_otherwise(evidence)
     found = layers.done_otherwise(evidence)
     assert set(np.flatnonzero(found.sound).tolist()) == sound
     known = {at: int(one) for at, one in enumerate(found.around.tolist()) if one >= 0}
     assert known == around
+    assert found.handed == handed
 
 
-def test_what_shows_inside_of_a_module_that_is_right_is_explained(
+def test_a_module_is_accused_that_shows_something_inside_and_puts_out_what_is_off(
     drawn: tuple[Evidence, Provenance],
 ) -> None:
     evidence, _ = drawn
     found = layers.done_otherwise(evidence)
     node_of = evidence.runs.npu.table.node
-    for row in range(-1, len(node_of)):
-        for side, node in ((0, 2), (1, 2), (0, len(found.sound) - 8)):
-            at = int(node_of[row]) if row >= 0 else node
-            right = bool(found.sound[at]) and not (side == 1 and row < 0)
-            clue = Clue(9.0, side, node, Cause.OUTPUT, row)
-            assert found.explains(evidence, clue) == right
+    rng = np.random.default_rng(len(node_of))
+    rows = [*found.handed, *np.flatnonzero(found.around[node_of] >= 0).tolist(), -1]
+    several = [
+        Clue(score, 0, 1, Cause.OUTPUT, int(row))
+        for row in rng.permutation(rows)[:5]
+        for score in [float(rng.choice([6.0, 8.0]))]
+    ]
+    shown = {
+        int(found.around[node_of[one.row]])
+        for one in several
+        if one.score > 7 and one.row >= 0 and one.row not in found.handed
+    }
+    off = {found.handed[one.row] for one in several if one.score > 7 and one.row in found.handed}
+    accused = found.accused(evidence, several)
+    assert accused == off & shown
+    for modules in (accused, set(found.around.tolist()) - {-1}):
+        for row in range(-1, len(node_of)):
+            for side, node in ((0, 2), (1, 2), (0, len(found.sound) - 8)):
+                at = int(node_of[row]) if row >= 0 else node
+                right = bool(found.sound[at])
+                right |= found.around[at] in modules and row not in found.handed
+                right &= not (side == 1 and row < 0)
+                clue = Clue(9.0, side, node, Cause.OUTPUT, row)
+                assert found.explains(evidence, clue, modules) == right
 
 
 def test_shares_are_taken_where_unsummed_gradients_come_back_from_gathering(
@@ -214,3 +242,72 @@ def test_what_follows_from_shares_is_off_by_about_as_much_as_what_came_before(
     for clue in clues(evidence):
         assert layers.follows_from_shares(evidence, clue, shares) == follows(clue), clue
         assert not layers.follows_from_shares(evidence, clue, [])
+
+
+def test_next_to_nothing_that_an_update_is_given_is_the_rest_of_a_sum(
+    drawn: tuple[Evidence, Provenance],
+) -> None:
+    evidence, _ = drawn
+    table, names = evidence.runs.npu.table, evidence.runs.npu.tree.names
+    last = max(node for node, name in enumerate(names) if name.startswith("Module"))
+    texts = evidence.runs.texts.values
+
+    def is_rest(clue: Clue) -> bool:
+        if clue.side or clue.row < 0 or clue.node <= last or not agrees(evidence, clue.node):
+            return False
+        if table.section[clue.row] != Section.INPUT:
+            return False
+        stem, name = names[clue.node].rsplit(".", 2)[0], texts[table.name_id[clue.row]]
+        norms = [
+            table.statistics[3, row]
+            for node, other in enumerate(names)
+            if node > last and other.rsplit(".", 2)[0] == stem
+            for row in of_node(evidence.runs.npu, node, Section.INPUT)
+            if texts[table.name_id[row]] == name
+        ]
+        return bool(table.statistics[3, clue.row] < 1e-5 * np.nanmax([0.0, *norms]))
+
+    for row, node in enumerate(table.node.tolist()):
+        for side in (0, 1):
+            clue = Clue(9.0, side, node, Cause.OUTPUT, row)
+            assert layers.is_rest_of_sum(evidence, clue) == is_rest(clue)
+    assert not layers.is_rest_of_sum(evidence, Clue(9.0, 0, len(names) - 1, Cause.OUTPUT, -1))
+
+
+def test_what_ranks_add_up_later_agrees_where_they_have_added_it_up(
+    drawn: tuple[Evidence, Provenance],
+) -> None:
+    evidence, _ = drawn
+    runs = evidence.runs
+    table, names = runs.npu.table, runs.npu.tree.names
+    users: dict[int, set[int]] = {}
+    for row, made in enumerate(runs.maker.tolist()):
+        if made >= 0 and table.is_tensor[row] and table.section[row] == Section.INPUT:
+            users.setdefault(int(table.node[made]), set()).add(row)
+
+    def is_added_up(start: int) -> bool:
+        waiting, seen, sums = [start], {start}, 0
+        while waiting:
+            node = waiting.pop()
+            rows = users.get(node, set())
+            if names[node].startswith("Distributed") and runs.partner[node] < 0:
+                known = [row for row in rows if not np.isnan(evidence.seen.size[row])]
+                if not known or any(evidence.off[row] for row in known):
+                    return False
+                sums += 1
+                continue
+            if not rows:
+                return False
+            further = {int(table.node[row]) for row in rows} - seen
+            seen |= further
+            waiting += further
+        return sums > 0
+
+    for row, node in enumerate(table.node.tolist()):
+        right = is_added_up(node)
+        for cause in (Cause.BETWEEN, Cause.EXTERNAL, Cause.OUTPUT):
+            for side in (0, 1):
+                clue = Clue(9.0, side, node, cause, row)
+                due = right and side == 0 and cause is not Cause.OUTPUT
+                assert layers.is_added_up_later(evidence, clue) == due
+    assert not layers.is_added_up_later(evidence, Clue(9.0, 0, 1, Cause.EXTERNAL, -1))

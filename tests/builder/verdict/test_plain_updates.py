@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.metrics.result import PairResult
@@ -272,7 +273,9 @@ def found_in(result: PairResult, replicas: int) -> Updates | None:
     evidence = evidence_of(result)
     assert result.comparisons is not None
     with np.errstate(all="ignore"):
-        return updates_of_parts(evidence.runs, Provenance(replicas=replicas))
+        return updates_of_parts(
+            evidence.runs, Provenance(replicas=replicas), result.comparisons.pairs
+        )
 
 
 @pytest.mark.parametrize("case", TRIED, ids=str)
@@ -296,6 +299,24 @@ def test_updates_of_other_parts(case: tuple[int, str]) -> None:
         [first, *_] = found.told[side, node]
         is_row = first.code == "updates.unlike"
         assert row == (rows[f"{names[side][node]}:{first.arguments['name']}"] if is_row else -1)
+
+
+@pytest.mark.parametrize("case", TRIED, ids=str)
+def test_other_parts_are_told_by_sizes_where_there_is_one_replica(case: tuple[int, str]) -> None:
+    _, result = drawn(*case)
+    assert result.comparisons is not None
+    assert result.bench is not None
+    pairs, table, bench = result.comparisons.pairs, result.npu.table, result.bench.table
+    last = evidence_of(result).runs.npu.calls.last_pass
+    has_other_sizes = any(
+        table.node[row] > last
+        and table.section[row] == Section.INPUT
+        and table.is_tensor[row]
+        and table.numel[row] != bench.numel[other]
+        for row, other in zip(pairs.npu.tolist(), pairs.bench.tolist(), strict=True)
+    )
+    found = found_in(result, 1)
+    assert (found is None) == (not has_other_sizes or found_in(result, 2) is None)
 
 
 @pytest.mark.parametrize("case", TRIED[::5], ids=str)
