@@ -60,11 +60,28 @@ AND node_id BETWEEN :node - :near AND :node - 1 AND value LIKE 'Distributed.%'
 """
 _NEAR = 3  # calls between communication and what encloses it: it is recorded when it has returned
 _PARTNERS = """
-SELECT rank, role.role, role.suspect_id IS NOT NULL, communication.role = :both AND EXISTS (
+SELECT rank, role.role, role.suspect_id IS NOT NULL, (
+    SELECT max(norm_relative_err) FROM comparison
+    JOIN tensor ON tensor.node_id = npu_node AND tensor.ordinal = npu_ordinal
+    WHERE npu_node = partner_id AND section = :input
+), communication.role = :both AND EXISTS (
     SELECT 1 FROM suspect WHERE suspect.node_id = partner_id AND cause = :cause
 ) FROM communication
 JOIN node ON node.node_id = partner_id JOIN graph USING (graph_id)
 LEFT JOIN role ON role.node_id = partner_id WHERE communication.node_id = :node
+"""
+# Who sent what arrived unchanged in both runs, by the same call of both; roles of clean calls have
+# no row.
+_SENT_ALIKE = """
+SELECT rank FROM communication AS npu
+JOIN match AS got ON got.npu_node = npu.node_id
+JOIN match AS sent ON sent.npu_node = npu.partner_id
+JOIN communication AS bench
+    ON bench.node_id = got.bench_node AND bench.partner_id = sent.bench_node
+JOIN node ON node.node_id = npu.partner_id JOIN graph USING (graph_id)
+LEFT JOIN role ON role.node_id = npu.partner_id
+WHERE npu.node_id = ? AND npu.role = ? AND npu.data_equal AND bench.data_equal
+    AND role.node_id IS NULL
 """
 # A call in place, such as that of an optimizer, put the tensor out in a step before.
 _TRAINED = """
@@ -100,6 +117,7 @@ _OTHERWISE = "probability.otherwise"  # told until all steps are heard
 _OF_WEIGHTS = ("weights", "update")
 _AS_FAR_OFF = 0.1  # of what is off behind an update, what the update is off by at least
 _WEIGHTS = "SELECT count(*) FROM tensor WHERE node_id = ? AND section = ? AND max != min"
+
 
 _CALLS_OF_MODULES = """
 SELECT step, rank, value, sum(side = 0) AS npu, sum(side = 1) AS bench
@@ -150,17 +168,22 @@ def read_all_ranks(connection: sqlite3.Connection) -> AllRanks:
                 integer(rank),
                 _role(role),
                 inherits=bool(inherits),
+                gives=number(off) or 0.0,
                 is_accused_alike=bool(is_alike),
             )
-            for rank, role, inherits, is_alike in connection.execute(
+            for rank, role, inherits, off, is_alike in connection.execute(
                 _PARTNERS,
                 {
                     "node": one.node_id,
                     "cause": one.cause,
+                    "input": int(Section.INPUT),
                     "both": int(Role.SEND_RECEIVE),
                 },
             )
         ]
+        sent = connection.execute(_SENT_ALIKE, (one.node_id, int(Role.RECEIVE))).fetchone()
+        if sent is not None:
+            all_ranks.senders[one.suspect_id] = integer(sent[0])
     for suspect, rank, role, given, node, inherits in connection.execute(_NAMESAKES).fetchall():
         is_same = _same_output(connection, own[suspect].node_id, integer(node, 0, MAX_NODE))
         witness = Witness(integer(rank), _role(role), number(given), is_same, bool(inherits))

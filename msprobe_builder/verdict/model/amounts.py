@@ -68,9 +68,10 @@ class Amounts:
             del flat
             self._lengths = _of_calls(is_sum | averages | is_bounded, at, _finite(seen.rms[inputs]))
             self._norms = _of_calls(does.adds_up, at, _finite(seen.norm[inputs]))
-            # Of tensors that are joined one that is small beside the others weighs little.
+            # Of numbers that are joined one that is small beside the others weighs little; of
+            # tensors rows may be brought to one length behind.
             vague = np.zeros(self._size, dtype=bool)
-            vague[at[~np.isfinite(seen.rms[inputs])]] = True
+            vague[at[~(np.isfinite(seen.rms[inputs]) & (seen.elements[inputs] == 1))]] = True
             joins = forward & runs.npu.calls.are(questions.joins)
             self._joined = np.flatnonzero((joins & ~vague)[node])
             is_far = (kind == REACH) | does.near_zero

@@ -151,6 +151,23 @@ def _ask_other_ranks(all_ranks: AllRanks) -> None:
             else:
                 one.is_of_others = True
                 one.weaken(fact("gradients_added.look", rank=others[0].rank))
+        elif one.suspect_id in all_ranks.senders:
+            sender = all_ranks.senders[one.suspect_id]
+            one.explain(fact("sent_by_rank", rank=sender))
+        elif giving := [
+            other.rank
+            for other in all_ranks.partners.get(one.suspect_id, ())
+            if other.gives > _GIVEN and other.rank != one.rank
+        ]:
+            one.weaken(fact("given_by_rank", rank=giving[0]))
+        elif one.talks and (
+            unknown := [
+                other.rank
+                for other in all_ranks.namesakes.get(one.suspect_id, ())
+                if other.is_unknown and wrong.get((one.step, other.rank), one.seq) < one.seq
+            ]
+        ):
+            one.weaken(fact("given_by_rank.unknown", rank=unknown[0]))
 
 
 def _by_place(accused: list[Accused]) -> dict[tuple[int, int], list[Accused]]:
@@ -199,6 +216,7 @@ def _wrong_elsewhere(all_ranks: AllRanks, one: Accused) -> list[Accused]:
 
 _BESIDE_CLEAN = ("vanished", "not_judged.alone")  # of which the first place that has it is told
 _OF_ROUNDING = "gradient_of_rounding"
+_GIVEN = 2.0**-7  # nothing that rounding of half precision does to a norm
 
 
 def _compare_ranks(accused: list[Accused], ranks: int) -> None:

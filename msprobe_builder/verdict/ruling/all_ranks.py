@@ -125,11 +125,17 @@ class Witness:
     is_same: bool = False  # it put out the same, to the last digit
     inherits: bool = False  # from a suspect of that rank
     is_accused_alike: bool = False  # of the same, in a call in which all give and take
+    gives: float = 0.0  # how far the norm is off of what it was given to talk of
 
     @property
     def carries(self) -> bool:
         """Whether it hands on what was wrong on that rank before, though it may not be compared."""
         return self.role in _CARRYING or (self.role == CallRole.UNKNOWN and self.inherits)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nobody could compare what it was given and put out."""
+        return self.role == CallRole.UNKNOWN and self.given is None
 
 
 @dataclass
@@ -178,15 +184,17 @@ class Repeated:
 class AllRanks:
     """All verdicts and suspects of a file, and by ``suspect_id`` what other ranks say of them.
 
-    ``namesakes`` are the same calls of other ranks, ``partners`` those that it talked to;
-    ``repeated`` the modules that one side calls more often, the first of each step and rank.
-    ``agreeing`` are steps and ranks whose weights were updated alike in the step before.
+    ``namesakes`` are the same calls of other ranks, ``partners`` those that it talked to,
+    ``senders`` the ranks that sent in both runs what arrived, and send what is right; ``repeated``
+    the modules that one side calls more often, the first of each step and rank. ``agreeing`` are
+    steps and ranks whose weights were updated alike in the step before.
     """
 
     places: list[PlaceRuling]
     accused: list[Accused]
     namesakes: dict[int, list[Witness]] = field(default_factory=dict)
     partners: dict[int, list[Witness]] = field(default_factory=dict)
+    senders: dict[int, int] = field(default_factory=dict)
     repeated: list[Repeated] = field(default_factory=list)
     agreeing: frozenset[tuple[int, int]] = frozenset()
 

@@ -96,6 +96,9 @@ def test_only_what_is_accused_here_is_heard(strength: int) -> None:
         (witness(CallRole.SUSPECT, is_accused_alike=True), (STRONG, ["on_ranks.some"])),
         (witness(rank=0), (STRONG, ["on_ranks.some"])),
         (witness(CallRole.CLEAN), (STRONG, ["on_ranks.some"])),
+        (witness(CallRole.CLEAN, gives=2.0**-6), (WEAK, ["given_by_rank"])),
+        (witness(CallRole.CLEAN, gives=2.0**-7), (STRONG, ["on_ranks.some"])),
+        (witness(CallRole.CLEAN, gives=2.0**-6, rank=0), (STRONG, ["on_ranks.some"])),
     ],
 )
 def test_what_a_partner_gave(seen: Witness, right: tuple[int, list[str]]) -> None:
@@ -108,6 +111,26 @@ def test_the_rank_that_is_to_blame_is_told() -> None:
         told: dict[str, Any] = {known: {1: [witness(given=0.1, rank=3)]}}
         ruled(one, elsewhere(rank=3), ranks=4, **told)
         assert one.evidence[0] == fact("from_rank", rank=3)
+
+
+def test_what_is_received_as_it_was_sent_is_the_senders() -> None:
+    assert heard(suspect(), senders={1: 1}) == (NONE, ["sent_by_rank"])
+    assert heard(suspect(), senders={2: 1}) == STAYS
+
+
+@pytest.mark.parametrize(
+    ("one", "seen", "right"),
+    [
+        (suspect(), witness(CallRole.UNKNOWN), (WEAK, ["given_by_rank.unknown"])),
+        (suspect(), witness(CallRole.UNKNOWN, given=0.0), STAYS),
+        (suspect(), witness(CallRole.CLEAN), STAYS),
+        (suspect(talks=False, stem="Torch.add"), witness(CallRole.UNKNOWN), STAYS),
+    ],
+)
+def test_what_nobody_compared_there_weakens(
+    one: Accused, seen: Witness, right: tuple[int, list[str]]
+) -> None:
+    assert heard(one, elsewhere(), namesakes={1: [seen]}) == right
 
 
 @pytest.mark.parametrize(

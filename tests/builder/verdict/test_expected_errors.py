@@ -218,9 +218,9 @@ class Plain:
             found.append(relative * max((self.steep(one) for one in inputs), default=1.0))
             found += [self.of_smallest(one) for one in inputs]
         amount = max(min(one, MOST) for one in found if not math.isnan(one))
-        joins = is_forward and "cat" in runs.npu.tree.names[node]
-        if joins and all(math.isfinite(seen.rms[one]) for one in inputs) and rms > 0:
-            amount = min(absolute / rms, MOST)  # each weighs by its length
+        single = all(math.isfinite(seen.rms[one]) and seen.elements[one] == 1 for one in inputs)
+        if is_forward and "cat" in runs.npu.tree.names[node] and single and rms > 0:
+            amount = min(absolute / rms, MOST)
         lacks_norm = any(math.isnan(seen.norm[one]) and self.size[one] >= 0 for one in inputs)
         is_module = runs.npu.calls.is_module[node] and not does.is_known[node]
         if lacks_norm or does.composite[node] or is_module:
