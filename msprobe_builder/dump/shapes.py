@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msprobe_builder.base.texts import Texts
 
+LARGEST = 1 << 48  # elements; what says to have more is damaged
+
 
 def parse_shape(texts: Texts, shape_id: int) -> list[int]:
     """Sizes of a shape's text; a scalar has none, nor has what is no shape."""

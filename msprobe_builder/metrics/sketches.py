@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import SKETCH_METRICS, SLICES
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.shapes import parse_numbers
+from msprobe_builder.dump.shapes import LARGEST, parse_numbers
 from msprobe_builder.facts.fact import Facts
 from msprobe_builder.graph.floating import epsilons, in_use, is_boolean, is_complex
 from msprobe_builder.graph.parameter_table import ParameterTable
@@ -30,7 +30,6 @@ _BEYOND = 8.0  # times the rounding of a type: no rounding of many calls comes t
 _LEAST_BEYOND = 1e-4  # of single precision and finer types, which sketches sum as single
 _OTHER = 8.0  # times: a sketch whose length is so far from the norm is that of another tensor
 _LEAST = 1e-30  # norms below leave the range of single precision when they are squared
-_LARGEST = 1 << 48  # elements
 
 
 def beyond_rounding(
@@ -144,7 +143,7 @@ def shape_layouts(shape: Int, two: Bool, texts: Texts) -> tuple[Int, list[Shape]
     place = np.full(len(keys), -1, dtype=np.int64)
     for at, key in enumerate(keys.tolist()):
         sizes = parse_numbers(texts.values[key // 2]) if key >= 0 else None
-        if sizes is None or min(sizes, default=1) < 1 or prod(sizes) > _LARGEST:
+        if sizes is None or min(sizes, default=1) < 1 or prod(sizes) > LARGEST:
             continue
         if key % 2:  # complex numbers count as two beside each other
             sizes = [*sizes[:-1], 2 * sizes[-1]] if sizes else [2]

@@ -18,7 +18,7 @@ from msprobe_builder.dump.task import Task
 from msprobe_builder.facts.fact import has_code
 from msprobe_builder.facts.words import HIDDEN
 from msprobe_builder.pipeline.updates import find_updates
-from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.findings import OF_OPTIMIZERS, Cause
 from msprobe_builder.verdict.ruling.across import Ruling, apart, judge_across
 from msprobe_builder.verdict.ruling.all_ranks import AllRanks
 from msprobe_builder.verdict.ruling.conclusion import UNDECIDED, lacks_numbers
@@ -31,9 +31,8 @@ from msprobe_builder.verdict.ruling.next_dump import (
 )
 from msprobe_builder.verdict.ruling.unusual import is_unusual
 
-# Most of them differ, or have moved otherwise: the fault lies before the step.
-_OF_WEIGHTS = (Cause.WEIGHTS.name.lower(), Cause.UPDATE.name.lower())
-_OUTSIDE = Cause.UNRECORDED.name.lower()  # what is wrong is not in the module that shows it
+_OF_OPTIMIZERS = tuple(one.word for one in OF_OPTIMIZERS)
+_OUTSIDE = Cause.UNRECORDED.word  # what is wrong is not in the module that shows it
 
 
 def link_communication(connection: sqlite3.Connection) -> list[Diagnostic]:
@@ -96,7 +95,7 @@ def _proposal(connection: sqlite3.Connection, all_ranks: AllRanks, ruling: Rulin
             return None if whole is None else earlier_dump(whole, [first.step], ())
         return None if read_task(connection) is Task.TENSOR else all_tensors(whole)
     best = ruling.standing[0]
-    if best.cause in _OF_WEIGHTS:
+    if best.cause in _OF_OPTIMIZERS:
         found = steps_before(best.step, [place.step for place in all_ranks.places])
         whole = read_surroundings(connection, best.node_id, known, is_outside=True)
         return None if found is None or whole is None else earlier_dump(whole, *found)
@@ -110,6 +109,6 @@ def _proposal(connection: sqlite3.Connection, all_ranks: AllRanks, ruling: Rulin
     nearest = [
         read_surroundings(connection, one.node_id, known, is_outside=one.cause == _OUTSIDE)
         for one in chosen[:SHOWN]
-        if one.cause not in _OF_WEIGHTS
+        if one.cause not in _OF_OPTIMIZERS
     ]
     return next_dump([one for one in nearest if one])

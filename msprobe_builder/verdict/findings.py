@@ -30,6 +30,15 @@ class Cause(IntEnum):
     PART = 15  # an update of the rank's own parameters is unlike all of the reference's
     UPDATE = 16  # weights have moved otherwise from one step to the next
 
+    @property
+    def word(self) -> str:
+        """What files and answers call it."""
+        return self.name.lower()
+
+
+WEIGHTS = (Cause.WEIGHT, Cause.WEIGHTS)
+OF_OPTIMIZERS = (Cause.WEIGHTS, Cause.UPDATE)  # the fault lies before the step that shows it
+
 
 # Chances of what something explains as well that is no fault, and of what more than one has felt.
 RIVALLED, CERTAIN = 0.4, 0.82

@@ -15,6 +15,7 @@ from msprobe_builder.database.read.cells import (
 )
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import decode
+from msprobe_builder.verdict.findings import OF_OPTIMIZERS
 from msprobe_builder.verdict.ruling.all_ranks import (
     Accused,
     AllRanks,
@@ -114,7 +115,7 @@ ORDER BY max(coalesce(max_relative_err, 0), coalesce(min_relative_err, 0),
     coalesce(mean_relative_err, 0), coalesce(norm_relative_err, 0)) DESC LIMIT 1
 """
 _OTHERWISE = "probability.otherwise"  # told until all steps are heard
-_OF_WEIGHTS = ("weights", "update")
+_OF_OPTIMIZERS = tuple(one.word for one in OF_OPTIMIZERS)
 _AS_FAR_OFF = 0.1  # of what is off behind an update, what the update is off by at least
 _WEIGHTS = "SELECT count(*) FROM tensor WHERE node_id = ? AND section = ? AND max != min"
 
@@ -156,7 +157,7 @@ def read_all_ranks(connection: sqlite3.Connection) -> AllRanks:
             one.is_update = one.node_id > last.get(row[18], one.node_id)
     if len({place.step for place in all_ranks.places}) > 1:
         _look_for_updates(connection, all_ranks.accused)
-        if any(one.strength and one.cause in _OF_WEIGHTS for one in all_ranks.accused):
+        if any(one.strength and one.cause in _OF_OPTIMIZERS for one in all_ranks.accused):
             all_ranks.repeated.extend(_repeated(connection))
     if len({place.rank for place in all_ranks.places}) < 2:
         return all_ranks

@@ -13,7 +13,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.database.read.cells import MAX_NODE, integer, optional_text, text
 from msprobe_builder.database.read.evidence import sketch_in
 from msprobe_builder.database.read.graphs import Graph, read_graphs
-from msprobe_builder.dump.shapes import parse_numbers
+from msprobe_builder.dump.shapes import LARGEST, parse_numbers
 from msprobe_builder.graph.floating import epsilons
 from msprobe_builder.sketch.definition import NUMBERS
 from msprobe_builder.verdict.steps.updates import Kept
@@ -26,7 +26,6 @@ LEFT JOIN text AS shape ON shape.text_id = shape_id
 LEFT JOIN text AS dtype ON dtype.text_id = dtype_id
 WHERE node_id BETWEEN ? AND ? ORDER BY node_id, ordinal
 """
-_MOST = 1 << 48  # elements
 
 
 def read_steps(connection: sqlite3.Connection) -> Iterator[tuple[int, int, Kept, Kept]]:
@@ -65,7 +64,7 @@ def _kept(connection: sqlite3.Connection, sides: list[Graph]) -> Kept:
         sketches = sketch_in(own, left_out), sketch_in(there, left_out_there)
         size = parse_numbers(optional_text(shape) or "") if shape == other_shape else None
         count = prod(size) if size else 0
-        if any(one is None for one in sketches) or not 0 < count <= _MOST:
+        if any(one is None for one in sketches) or not 0 < count <= LARGEST:
             continue
         names.append(name)
         nodes.append(integer(node, 0, MAX_NODE))

@@ -47,7 +47,7 @@ def forget_across(connection: sqlite3.Connection) -> None:
     run(f"DELETE FROM diagnostic WHERE code IN ({', '.join('?' * len(found))})", found)
     run("DELETE FROM verdict WHERE step IS NULL")
     between = [one.value for one in Check if one is not Check.ADDITION]  # ranks that were there
-    between.append(Cause.UPDATE.name.lower())
+    between.append(Cause.UPDATE.word)
     run(f"DELETE FROM suspect WHERE cause IN ({', '.join('?' * len(between))})", between)
     run("DELETE FROM weighed WHERE kind = ?", between[-1:])
     run("UPDATE suspect SET overall = NULL WHERE overall IS NOT NULL")

@@ -38,7 +38,7 @@ def write_judgement(connection: sqlite3.Connection, judgement: Judgement, nodes:
                 one.node + 1 + (nodes if one.side else 0),
                 place,
                 int(one.strength),
-                one.cause.name.lower(),
+                one.cause.word,
                 one.error,
                 one.expected,
                 one.followers,

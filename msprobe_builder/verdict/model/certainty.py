@@ -12,10 +12,9 @@ from bisect import bisect_right
 import numpy as np
 
 from msprobe_builder.facts.fact import Facts, fact
-from msprobe_builder.verdict.findings import CERTAIN, RIVALLED, Cause, strength
+from msprobe_builder.verdict.findings import CERTAIN, RIVALLED, WEIGHTS, Cause, strength
 from msprobe_builder.verdict.model.clue import BELIEVED, ONE_SIDED, THRESHOLD, Clue
 
-_WEIGHTS = (Cause.WEIGHT, Cause.WEIGHTS)
 _LEAST = 0.005  # the chance below which nobody looks at a place
 _STRUCTURE = {*ONE_SIDED, Cause.WIRING, Cause.ORDER, Cause.RANK, Cause.NUMBER}
 # Shares of first clues that are taken to be right, by the least score of a band.
@@ -74,7 +73,7 @@ def in_order(found: list[Clue]) -> tuple[list[Clue], list[float], list[float]]:
     better, or of weights.
     """
     chances, otherwise = probabilities(found), np.full(len(found), np.nan)
-    rest = [place for place, one in enumerate(found) if one.cause not in _WEIGHTS]
+    rest = [place for place, one in enumerate(found) if one.cause not in WEIGHTS]
     if len(rest) < len(found):
         # Behind weights that noise has moved nothing is certain.
         otherwise[rest] = np.fmin(probabilities([found[place] for place in rest]), RIVALLED)

@@ -17,7 +17,7 @@ from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.differences.arguments import Argument
 from msprobe_builder.verdict.differences.left_out import LeftOut, left_out_of
-from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.findings import WEIGHTS, Cause
 from msprobe_builder.verdict.model.conduct import Conduct
 from msprobe_builder.verdict.model.observations import Observations
 from msprobe_builder.verdict.model.propagation import Expected
@@ -36,7 +36,7 @@ ONE_SIDED = (Cause.MISSING, Cause.EXTRA)
 NUMBERS = (Cause.OUTPUT, Cause.EXTERNAL, Cause.BETWEEN)  # of what numbers alone tell
 DOUBT = 30.0  # a score below which they are no more than a doubt
 COUNTED = (Cause.RANK, Cause.NUMBER)  # of ranks that differ from one another
-ROOTS = (*COUNTED, Cause.WEIGHT, Cause.WEIGHTS)  # that inherit from nothing before them
+ROOTS = (*COUNTED, *WEIGHTS)  # that inherit from nothing before them
 _OFF, _OF_NOISE = 64.0, 8.0  # rounding units, and times the noise, that tell
 MANY = 0.3  # what whole numbers differ by if more of them do than stand next to a threshold
 CERTAIN, DOUBTED = 1000.0, 20.0  # of what was counted, and of what may have its reasons

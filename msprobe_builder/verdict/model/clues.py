@@ -12,7 +12,7 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import inputs_of, tensors_of
 from msprobe_builder.operators.operator import Kind
-from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.findings import WEIGHTS, Cause
 from msprobe_builder.verdict.model.agreement import (
     DEEP,
     FELT,
@@ -53,7 +53,7 @@ _VANISHED = 50.0  # times smaller an error is behind the module in which it was
 _GIVEN = (*NUMBERS, Cause.MISSING, Cause.EXTRA, Cause.WIRING)
 _MOST_OF_IT = 0.3  # of its size, ten times what half precision leaves open
 _USED = 20.0  # times less than a tensor itself is what it is used as off
-_OF_PROGRAM = (Cause.ARGUMENT, Cause.GRADIENT, Cause.WEIGHT, Cause.WEIGHTS)
+_OF_PROGRAM = (Cause.ARGUMENT, Cause.GRADIENT, *WEIGHTS)
 
 
 def clues(evidence: Evidence, weighing: Weighing, spare: Spare | None = None) -> list[Clue]:

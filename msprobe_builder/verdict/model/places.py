@@ -53,7 +53,7 @@ class Spare:
     def without(self, causes: Iterable[str]) -> None:
         """Leave out what has one of these causes, in lower case."""
         left_out = set(causes)
-        self.columns = [one for one in self.columns if one.cause.name.lower() not in left_out]
+        self.columns = [one for one in self.columns if one.cause.word not in left_out]
 
 
 def _foremost(runs: Runs, found: Columns) -> Bool:

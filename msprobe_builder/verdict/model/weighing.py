@@ -29,7 +29,7 @@ class Weighing:
         """The clues of kinds that were not left out."""
         if not self.without:
             return list(found)
-        return [one for one in found if one.cause.name.lower() not in self.without]
+        return [one for one in found if one.cause.word not in self.without]
 
     def explains(self, kind: str, clue: Clue) -> bool:
         """Whether an explanation that holds of a clue counts; it is kept."""
@@ -57,8 +57,8 @@ class Weighing:
         fired = Counter(cause for _, _, cause in told_of)
         result = []
         for cause, times in fired.items():
-            kind = cause.name.lower()
-            decides = first is not None and first.cause.name.lower() == kind
+            kind = cause.word
+            decides = first is not None and first.cause.word == kind
             at = (first.side, first.node) if first is not None and decides else (-1, -1)
             result.append(Weighed(kind, times, int(decides), *at))
         for kind, several in self._explained.items():

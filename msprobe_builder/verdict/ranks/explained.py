@@ -15,7 +15,7 @@ from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.differences.arguments import Argument
-from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.findings import WEIGHTS, Cause
 from msprobe_builder.verdict.model.clue import CERTAIN, COUNTED, DOUBTED, ONE_SIDED, Clue, Evidence
 from msprobe_builder.verdict.model.telling import told_of_arguments
 from msprobe_builder.verdict.model.weighing import Weighing
@@ -115,7 +115,7 @@ class OfRanks:
         runs, table = self.evidence.runs, self.evidence.runs.npu.table
         if clue.cause is Cause.ARGUMENT and clue.row < 0:
             return replace(clue, rival="merged")  # given by ranks in other ways
-        if clue.cause in (*COUNTED, Cause.PART, Cause.WEIGHT, Cause.WEIGHTS) or clue.row < 0:
+        if clue.cause in (*COUNTED, Cause.PART, *WEIGHTS) or clue.row < 0:
             return clue  # parts of weights are put together to the last digit
         if clue.side == 0 and clue.node in self.counts:
             told = told_of_arguments(self.counts[clue.node])

@@ -18,7 +18,7 @@ from msprobe_builder.verdict.ruling.conclusion import (
     accuse,
 )
 from msprobe_builder.verdict.ruling.earlier_steps import (
-    WEIGHTS,
+    OF_WEIGHTS,
     look_at_earlier_steps,
     look_at_the_beginning,
 )
@@ -185,12 +185,12 @@ def _gathered_from(all_ranks: AllRanks, one: Accused) -> Accused | None:
     One that is less sure than this explains nothing: it may be of other parameters, and right. That
     it came before is known on another rank, too: ranks that gather from each other run one program.
     """
-    if one.cause not in WEIGHTS or one.gathers:
+    if one.cause not in OF_WEIGHTS or one.gathers:
         return None
     found = [
         other
         for other in all_ranks.accused
-        if other.gathers and other.cause in WEIGHTS and other.strength >= one.strength
+        if other.gathers and other.cause in OF_WEIGHTS and other.strength >= one.strength
         if other.step == one.step and other.seq < one.seq
     ]
     return min(found, key=lambda other: (-other.strength, other.seq, other.rank), default=None)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from msprobe_builder.base.codes import Strength
 from msprobe_builder.facts.fact import fact, has_code
 from msprobe_builder.facts.words import HIDDEN
+from msprobe_builder.verdict.findings import WEIGHTS, Cause
 from msprobe_builder.verdict.ruling.all_ranks import Accused, AllRanks, PlaceRuling, Repeated
 
 _EXACT = 2.0**-20
 _OF_HALF = 1e-3  # of gradients that differ by more the noise may hide what makes an update differ
 _AS_MUCH = 0.3  # of what an update is off by, that a gradient before it may have made
 _PASSES = "rival.passes"
-WEIGHTS = ("weight", "weights")
-_UPDATE = "update"
+OF_WEIGHTS = tuple(one.word for one in WEIGHTS)
+_UPDATE = Cause.UPDATE.word
 
 
 def look_at_the_beginning(all_ranks: AllRanks) -> None:
@@ -28,7 +29,7 @@ def look_at_the_beginning(all_ranks: AllRanks) -> None:
 
 def began_otherwise(all_ranks: AllRanks, one: Accused) -> bool:
     """Whether most weights differ before anything was recorded: no other record tells more."""
-    return one.cause == "weights" and one.step == all_ranks.begins
+    return one.cause == Cause.WEIGHTS.word and one.step == all_ranks.begins
 
 
 def look_at_earlier_steps(all_ranks: AllRanks) -> None:
@@ -68,7 +69,7 @@ def look_at_earlier_steps(all_ranks: AllRanks) -> None:
         elif _moved_by_noise(all_ranks, one):
             one.explain(fact("gradient_of_rounding"))
             excused.add((one.step, one.rank))
-        elif one.cause == "weight":
+        elif one.cause == Cause.WEIGHT.word:
             one.weaken(fact("gradient_of_rounding"))
         elif updates:
             _convict_update(updates, one)
@@ -93,7 +94,7 @@ def _hear_the_others(all_ranks: AllRanks, excused: set[tuple[int, int]]) -> None
 
 
 def _is_of_weights(one: Accused) -> bool:
-    return one.cause in (*WEIGHTS, _UPDATE)
+    return one.cause in (*OF_WEIGHTS, _UPDATE)
 
 
 def _moved_by_noise(all_ranks: AllRanks, one: Accused) -> bool:
