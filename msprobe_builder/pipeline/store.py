@@ -47,7 +47,8 @@ def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> Non
 
                 store_evidence(connection, result)
             elif result.bench is not None:
-                _keep_weights(connection, result)
+                if job.options.verdict:
+                    _keep_weights(connection, result)
             elif result.npu.beginnings:  # of merged ranks
                 from msprobe_builder.database.write.one_run import write_place
 

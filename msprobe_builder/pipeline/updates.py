@@ -18,7 +18,7 @@ def find_updates(connection: sqlite3.Connection) -> frozenset[tuple[int, int]]:
     Steps and ranks are given back of which the weights were moved alike in the step before.
     """
     places = {(one.step, one.rank): one for one in read_places(connection)}
-    if any("update" in one.without for one in places.values()):
+    if not places or any("update" in one.without for one in places.values()):
         return frozenset()
     agreeing = set()
     for step, rank, before, after in read_steps(connection):
@@ -29,6 +29,6 @@ def find_updates(connection: sqlite3.Connection) -> frozenset[tuple[int, int]]:
         found = compare_updates(before, after, gradients)
         if found.moved is not None:
             write_moved(connection, found.moved, step, rank)
-        elif found.share >= _MOST:
+        elif found.alike >= _MOST:
             agreeing.add((step, rank))
     return frozenset(agreeing)

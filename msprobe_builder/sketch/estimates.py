@@ -97,9 +97,9 @@ def estimates(
         relative = np.where(distance == 0, 0.0, distance / norms)
         relative = np.where(np.isfinite(distance), relative, np.nan)
         numbers = np.minimum(layouts.sizes, FLAT)
-        factor, factor_share = _explained(flat, other[:, :FLAT], numbers)
+        factor, factor_share = explained(flat, other[:, :FLAT], numbers)
         numbers = np.minimum(layouts.sizes, layouts.slices.sum(0))
-        offset, offset_share = _explained(difference[:, FLAT:], layouts.ones, numbers)
+        offset, offset_share = explained(difference[:, FLAT:], layouts.ones, numbers)
         least = ROUNDING * norms
         parts = [difference[:, part] for part in _PARTS]
         rows, columns = (
@@ -137,8 +137,8 @@ def _cosine(
 _ALIKE = 0.5
 
 
-def _explained(difference: Floats, by: Floats, numbers: Ints) -> tuple[Floats, Floats]:
-    """The multiple of ``by`` nearest to each difference, and the share that it explains.
+def explained(difference: Floats, by: Floats, numbers: Ints) -> tuple[Floats, Floats]:
+    """The multiple of ``by`` nearest to each difference, and the share of squares it explains.
 
     ``numbers`` are free to differ; the share is NaN where they are too few to tell.
     """

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.facts.fact import Fact, Facts, fact
 from msprobe_builder.sketch.definition import FLAT
-from msprobe_builder.sketch.estimates import ROUNDING
+from msprobe_builder.sketch.estimates import ROUNDING, explained
 
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]
@@ -89,10 +89,13 @@ class Moved:
 
 @dataclass(frozen=True)
 class Compared:
-    """What updates tell: None of ``moved`` where all of them agree, and of which part they tell."""
+    """What updates tell: who was moved otherwise, if anybody, and the share that all moved alike.
+
+    ``alike`` is 0 where one does not: off in no direction it accuses nobody, and explains nothing.
+    """
 
     moved: Moved | None
-    share: float
+    alike: float
 
 
 def _digits(number: float) -> float:
@@ -145,11 +148,8 @@ class _Updates:
 
     def along(self, direction: Float) -> tuple[Float, Float]:
         """The multiple of a direction that is nearest to each difference, and its share of it."""
-        inner, square = (self.difference * direction).sum(1), (direction**2).sum(1)
-        total = (self.difference**2).sum(1)
-        numbers = np.minimum(self.elements, FLAT)
-        share = 1.0 - (1.0 - inner**2 / (square * total)) * (numbers / (numbers - 1.0))
-        return inner / square, np.nan_to_num(share)
+        multiple, share = explained(self.difference, direction, np.minimum(self.elements, FLAT))
+        return multiple, np.nan_to_num(share)
 
 
 def _compared(updates: _Updates, node: Int, names: list[str], noise: float) -> Compared:
@@ -164,16 +164,16 @@ def _compared(updates: _Updates, node: Int, names: list[str], noise: float) -> C
     several = int(np.count_nonzero(off))
     if not found and several >= max(2, _PART * np.count_nonzero(known)):
         found.append(("other", off, float(np.median(apart[off]))))
-    share = compared / max(1, len(node))
+    alike = 0.0 if several else compared / max(1, len(node))
     if not found:
-        return Compared(None, share)
+        return Compared(None, alike)
     kind, off, size = max(found, key=lambda one: int(np.count_nonzero(one[1])))
     error, expected = float(np.median(apart[off])), float(np.median(level[off]))
     moved = np.flatnonzero(off)
     first = [names[place] for place in moved[:_SHOWN].tolist()]
     node_of_first = int(node[moved].min())
     told = Moved(kind, node_of_first, first, len(moved), size, compared, error, expected)
-    return Compared(told, share)
+    return Compared(told, alike)
 
 
 def _of_one_kind(updates: _Updates, known: Bool, level: Float) -> Iterator[tuple[str, Bool, float]]:

@@ -42,7 +42,11 @@ def weights_of(result: PairResult) -> Weights | None:
     _, first = np.unique(_keys(part, rows), axis=1, return_index=True)
     rows = rows[np.sort(first)]
     texts = result.texts.values
-    names = [_name(part, row, texts[debug.name_id[row]]) for row in rows.tolist()]
+    other = Part(result.bench.tree, reference)
+    names = [
+        _of_both(_name(part, row, texts), _name(other, int(there[row]), texts))
+        for row in rows.tolist()
+    ]
     return Weights(rows, there[rows], names)
 
 
@@ -67,9 +71,14 @@ def _keys(part: Part, rows: Int) -> Int:
     return keys
 
 
-def _name(part: Part, row: int, own: str) -> str:
+def _of_both(own: str, theirs: str) -> str:
+    """One name where it is the same: in another step a weight may be paired with another one."""
+    return own if own == theirs else f"{own} / {theirs}"
+
+
+def _name(part: Part, row: int, texts: list[str]) -> str:
     """The name that the recorder knows it by; else its module's and its own."""
     table, calls = part.table, part.calls
     if table.origins is not None and table.origins.name[row] >= 0:
         return table.origins.names[int(table.origins.name[row])]
-    return f"{calls.stems[int(calls.stem[table.node[row]])]}.{own}"
+    return f"{calls.stems[int(calls.stem[table.node[row]])]}.{texts[table.name_id[row]]}"

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from msprobe_builder import BuildConfig, build
+from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.verdict import Verdict, read_verdict
 from msprobe_builder.sketch.definition import sketch_of
@@ -256,4 +257,70 @@ def test_what_rounding_hides_is_not_told() -> None:
     moved = [(one * (1 + 2e-7), one * (1 + 1e-7)) for one in weight]
     found = compare_updates(kept([(one, one) for one in weight]), kept(moved), 1e-6)
     assert found.moved is None
-    assert found.share == 0
+    assert found.alike == 0
+
+
+@pytest.mark.parametrize("is_off", [False, True])
+def test_one_weight_that_moves_elsewhere_explains_nothing(is_off: bool) -> None:
+    draw = np.random.default_rng(8)
+    before, after = [], []
+    for place in range(COUNT):
+        weight, update = draw.normal(0, 0.02, SHAPE), draw.normal(0, 1e-4, SHAPE)
+        own = update + (1e-4 * draw.normal(0, 1, SHAPE) if is_off and place == 3 else 0.0)
+        before.append((weight, weight))
+        after.append((weight + own, weight + update))
+    found = compare_updates(kept(before), kept(after), 1e-6)
+    assert found.moved is None
+    assert found.alike == (0 if is_off else 1)
+
+
+def test_without_a_verdict_no_weights_are_kept(tmp_path: Path) -> None:
+    npu, bench = (recorded(tmp_path / side, sgd()) for side in ("npu", "bench"))
+    for is_judged in (True, False):
+        options = BuildOptions(verdict=is_judged)
+        built = build(BuildConfig(npu, bench, options=options), tmp_path / f"{is_judged}")
+        with opened(built.path) as connection:
+            (count,) = connection.execute("SELECT count(*) FROM evidence").fetchone()
+        assert bool(count) is is_judged
+
+
+def test_weights_that_are_paired_otherwise_in_the_next_step_have_another_name(
+    tmp_path: Path,
+) -> None:
+    """Two layers of one size, which trade their names in the debug run behind the first step."""
+
+    def traded(folder: Path, *, trades: bool) -> Path:
+        with torch.random.fork_rng():
+            torch.manual_seed(5)
+            net = nn.ModuleDict({name: nn.Linear(24, 24) for name in ("first", "second")})
+            batches = [torch.randn(12, 24) for _ in range(2)]
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+        debugger = PrecisionDebugger(dump_path=folder, task="statistics", level="mix")
+        order = ["first", "second"]
+        for x in batches:
+            debugger.start(model=net)
+            y = x
+            for name in order:
+                y = torch.tanh(net[name](y))
+            (y**2).mean().backward()
+            debugger.stop()
+            optimizer.step()
+            optimizer.zero_grad()
+            if trades:
+                net["first"], net["second"] = net["second"], net["first"]
+                order.reverse()
+            debugger.step()
+        PrecisionDebugger.close()
+        return folder
+
+    npu, bench = (traded(tmp_path / side, trades=side == "npu") for side in ("npu", "bench"))
+    built = build(BuildConfig(npu, bench), tmp_path / "out")
+    with opened(built.path) as connection:
+        names = connection.execute(
+            "SELECT DISTINCT step, value FROM evidence JOIN node USING (node_id)"
+            " JOIN graph USING (graph_id) JOIN text ON text_id = maker_name_id"
+            " WHERE value LIKE '%weight'"
+        ).fetchall()
+    first, second = "Module.first.weight", "Module.second.weight"
+    right = {(0, first), (0, second), (1, f"{first} / {second}"), (1, f"{second} / {first}")}
+    assert set(names) == right
