@@ -11,7 +11,7 @@ from msprobe_builder.operators import questions
 from msprobe_builder.verdict.model.conduct import MOVES, PRODUCTS, REACH, SUMS, Conduct
 from msprobe_builder.verdict.model.elements import STEEPEST, of_smallest
 from msprobe_builder.verdict.model.judged_rows import JudgedRows
-from msprobe_builder.verdict.model.observations import WORST, Observations
+from msprobe_builder.verdict.model.observations import WORST, Observations, masked_rows
 from msprobe_builder.verdict.model.products import CLIP
 from msprobe_builder.verdict.model.runs import Runs
 
@@ -21,6 +21,7 @@ Float = NDArray[np.float64]
 
 _FLIPPED = 2.0  # an element that has the other sign is off by twice its size
 A_FLIP = 0.01  # expected number of elements behind a kink from which on one may be
+_HIDDEN_SPREAD = 3.0  # of what a mask leaves nobody knows how far it reaches below its largest
 _ALL_ONE_WAY = 3.0  # errors of factors are those of all that is multiplied behind them
 
 
@@ -50,7 +51,8 @@ class Amounts:
         self._means = np.flatnonzero((forward & averages)[node])
         self._added = np.flatnonzero((does.adds_up & ~averages)[node])
         self._multiplied = np.flatnonzero(does.multiplies[node])
-        self._reached = np.flatnonzero((kind == REACH)[node])
+        self._reached = np.flatnonzero(((kind == REACH) & ~(forward & does.exponential))[node])
+        self._exponential = np.flatnonzero((forward & does.exponential)[node])
         self._near_zero = np.flatnonzero(does.near_zero[node])
         self._products = np.flatnonzero((forward & (kind == PRODUCTS))[node])
         self._scaled = np.flatnonzero((forward & does.scales)[node])
@@ -76,20 +78,27 @@ class Amounts:
             self._joined = np.flatnonzero((joins & ~vague)[node])
             is_far = (kind == REACH) | does.near_zero
             self._peaks = _of_calls(is_far, at, _finite(seen.peak[inputs]))
+            # Of exponentials the largest tell, which nothing below zero makes.
+            highest = np.fmax(_finite(seen.rms[inputs]), seen.highest[inputs])
+            highest[masked_rows(runs.npu.table.statistics[:, inputs])] += _HIDDEN_SPREAD
+            self._heights = _of_calls(forward & does.exponential, at, highest)
             most = largest(seen.elements[inputs], at, self._size)[node]
             self._share = np.sqrt(self._elements / most)[self._means]
             self._many = np.minimum(np.sqrt(most), STEEPEST)[self._multiplied]
             self._one = (_FLIPPED / np.sqrt(self._elements))[self._stepping]
         steep = _of_calls(does.steep > 1, at, rows.steep[inputs])
+        smallest = of_smallest(runs, inputs[steep.place])
+        smallest[rows.above[inputs[steep.place]]] = 0.0
         steepest, least = (
             largest(one, steep.node, self._size)[node[self._stretched]]
-            for one in (steep.weight, of_smallest(runs, inputs[steep.place]))
+            for one in (steep.weight, smallest)
         )
         self._steepest, self._least = np.fmax(steepest, 1.0), least
 
     def of(self, latent: Float) -> Float:
         """By output what its call makes of ``latent``, the errors of all rows."""
-        known, size, node = np.nan_to_num(latent[self._inputs]), self._size, self._node
+        given = known = np.nan_to_num(latent[self._inputs])
+        size, node = self._size, self._node
         rms, norm = self._rms, self._norm
         with np.errstate(all="ignore"):
             relative = np.minimum(_together(known, self._at, size), WORST)[node]
@@ -123,6 +132,9 @@ class Amounts:
             weighed = absolute[node[self._joined]] / rms[self._joined]
             known = np.isfinite(weighed)
             amount[self._joined[known]] = np.clip(weighed[known], 0, WORST)
+            high = given[self._heights.place] * self._heights.weight
+            high = largest(high, self._heights.node, size)[node[self._exponential]]
+            amount[self._exponential] = np.minimum(high, WORST)
         return amount
 
     def _steps(self, relative: Float) -> list[tuple[Int, Float]]:

@@ -26,7 +26,7 @@ Float = NDArray[np.float64]
 PLAIN, SUMS, PRODUCTS, REACH, MOVES = range(5)
 _GAIN = np.array([1.0, 1.5, 1.5, 3.0, 1.5])
 _OF_POWERS = 2.0  # a square is off by twice as much
-_MOVING = {Kind.SLICE, Kind.PICK, Kind.LOOKUP, Kind.FILTER, Kind.MASK}
+_MOVING = {Kind.SLICE, Kind.PICK, Kind.LOOKUP, Kind.FILTER, Kind.MASK, Kind.CHOICE}
 _SEVERAL = 3
 _DREW_ALIKE = 30.0  # rounding units up to which random numbers are the same
 _SIZED = {Kind.SHAPE, Kind.MAKE, Kind.EMPTY, Kind.FILL, Kind.REPEAT, Kind.DRAW, Kind.QUERY}
@@ -35,6 +35,8 @@ _ALONG = {Kind.SCAN, Kind.REDUCTION}
 # peak over root mean square by which the gradient of its smallest element exceeds the others'.
 _STEEP = {"smallest": 2, "quotient": 2, "slope": 2}
 _STEEPER = {"rsqrt": 3}
+# What an exponential is off by, as a fraction, is what it is given is off by, in full.
+_EXPONENTIAL = {"exp", "exp2", "sigmoid", "softmax", "masked_softmax", "softmin"}
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Conduct:
     kinks: Bool  # the same of its gradient
     turns: Bool  # any sign, or any turn, is as right
     near_zero: Bool  # has zeros where its slope is about one, so that little is left of it there
+    exponential: Bool  # off by a fraction that is the absolute error of what it is given
+    divides: Bool  # what it is given first by what it is given last
     normalises: Bool
     adds_up: Bool  # what it puts out is a sum over many elements
     averages: Bool
@@ -83,6 +87,8 @@ def conduct_of(part: Part, texts: Texts, told: Bool) -> Conduct:
         where([bool(one.breaks) for one in operators]),
         where(["sign" in one.breaks for one in operators]),
         where([bool(one.condition & {"periodic", "near_one"}) for one in operators]),
+        where([one.name in _EXPONENTIAL for one in operators]),
+        where(["quotient" in one.condition for one in operators]),
         where([one.kind is Kind.NORMALISE for one in operators]),
         where([one.kind is Kind.REDUCTION and "sums" in one.condition for one in operators]),
         where([_averages(one) for one in operators]),

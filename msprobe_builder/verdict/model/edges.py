@@ -361,6 +361,8 @@ def _of_parameter_gradients(evidence: Evidence) -> Iterable[Clue]:
     with np.errstate(all="ignore"):
         length = np.fmax(seen.norm[rows], table.statistics[_NORM, rows])
         cancelled = np.fmax(1.0, longest[of] / np.where(flat, 1.0, _SMALL) / length)
+        unrelated = _unrelated(runs, seen)[of] * np.sqrt(np.sqrt(seen.elements[rows])) / length
+        cancelled = np.where(flat, cancelled, np.fmax(cancelled, np.nan_to_num(unrelated)))
     base = np.where(~unknown, np.minimum(WORST, base * cancelled), base)
     floor = 0.6 * (runs.coarse if runs.is_mixed else runs.fine)[rows]
     told = np.fmax(floor, 2 * base)
@@ -378,3 +380,21 @@ def _of_parameter_gradients(evidence: Evidence) -> Iterable[Clue]:
             yield _of_unmatched(runs, one, 0, int(table.node[made]))
         else:
             yield replace(one, rival="unknown") if unknown[place] else one
+
+
+def _unrelated(runs: Runs, seen: Observations) -> Float:
+    """By stem of modules ‖g‖‖x‖ over the square root of the length of their product.
+
+    Of a gradient of n elements that length is √(n_g·n_x / n), the root of √n is left to the caller.
+    """
+    table, calls = runs.npu.table, runs.npu.calls
+    rows = np.flatnonzero(runs.rows(Section.INPUT) & (table.position == 0) & (seen.norm > 0))
+    first = np.full(len(runs.npu.tree), -1)
+    first[table.node[rows]] = rows
+    back = np.flatnonzero(calls.is_module & runs.backward & (calls.twin >= 0) & (first >= 0))
+    back = back[first[calls.twin[back]] >= 0]
+    given, kept = first[back], first[calls.twin[back]]
+    result = np.full(len(calls.stems), np.nan)
+    length = np.sqrt(np.sqrt(seen.elements[given] * seen.elements[kept]))
+    np.fmax.at(result, calls.stem[back], seen.norm[given] * seen.norm[kept] / length)
+    return result

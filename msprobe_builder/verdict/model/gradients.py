@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.model.amounts import A_FLIP, largest
 from msprobe_builder.verdict.model.conduct import PRODUCTS, REACH, SUMS, Conduct
 from msprobe_builder.verdict.model.elements import STEEPEST
 from msprobe_builder.verdict.model.judged_rows import JudgedRows
 from msprobe_builder.verdict.model.observations import COMMON, WORST, Observations
+from msprobe_builder.verdict.model.products import CLIP
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -46,6 +48,7 @@ class Gradients:
         self._back, self._ahead = _narrow(back), _narrow(twin[node[back]])
         self._elements, self._kinks = seen.elements[out[back]], does.kinks[node[back]]
         self._weight = _KEPT * np.where(does.composite[node[back]], OF_MODULES, 1.0)
+        self._weight[self._kinks & ~np.isnan(seen.exact[out[back]])] = 1.0
         is_ahead = np.zeros(self._size, dtype=bool)
         is_ahead[self._ahead] = True
         is_ahead &= ~runs.backward
@@ -55,7 +58,7 @@ class Gradients:
         products, scales = back[kind[back] == PRODUCTS], back[does.scales[node[back]]]
         self._products = products, rows.cancelled[products]
         self._scaled = scales, rows.uneven[scales]
-        self._steep = self._steepness(rows, does, kind, node)
+        self._steep = self._steepness(rows, seen, does, kind, node)
         # A gradient that is reduced cancels: its error stands in proportion to what went in.
         given = rows.inputs[~runs.discrete[rows.inputs]]
         at = table.node[given]
@@ -64,6 +67,7 @@ class Gradients:
         length, most = (
             largest(column[given], at, self._size) for column in (seen.norm, seen.elements)
         )
+        size_in = largest(seen.rms[given], at, self._size)
         with np.errstate(all="ignore"):
             longer = length[node] / seen.norm[out]
             one_way = np.sqrt(1 + COMMON**2 * most[node] / seen.elements[out])
@@ -74,6 +78,16 @@ class Gradients:
         fewer = backward & (seen.elements[out] < most[node])
         self._reduced = reduced = np.flatnonzero(fewer & np.isfinite(longer))
         self._reduced_by = node[reduced], own[reduced], longer[reduced], one_way[reduced]
+        # As much is left of the errors where a slope of nothing takes most of the others away.
+        self._masked = masked = np.flatnonzero(backward & (does.bounded | does.kinks)[node])
+        with np.errstate(all="ignore"):
+            left = np.sqrt(seen.rms[out[masked]] * seen.peak[out[masked]])
+            self._masked_by = node[masked], np.nan_to_num(size_in[node[masked]] / left)
+        # A normalisation takes away what lies along two directions, of which little may be left.
+        centred = backward & (does.normalises & (does.kind != REACH))[node]
+        centred &= (twin[node] >= 0) & (table.position[out] == 0)
+        self._centred = np.flatnonzero(centred)
+        self._centred_by = self._cancelled(runs, seen, out[self._centred], size_in)
         # Where nothing was left of it there, rounding may leave as much here.
         self._left = left = np.flatnonzero(fewer & (seen.norm[out] == 0))
         whole = np.where(np.isfinite(one_way[left]), one_way[left], 1.0)
@@ -88,17 +102,37 @@ class Gradients:
         self._weighed = weighs
         self._weighed_by = node[weighs], own[weighs], longer[weighs], size_of
 
+    def _cancelled(
+        self, runs: Runs, seen: Observations, out: Int, size_in: Float
+    ) -> Float:
+        """By gradient of what a normalisation was given: g·w/σ over what is left of it."""
+        table, twin = runs.npu.table, runs.npu.calls.twin
+        kept = self._kept[runs.rows(Section.INPUT, Section.PARAMETERS)[self._kept]]
+        at, first = table.node[kept], table.position[kept] == 0
+        scale, weight = np.zeros((2, self._size))
+        with np.errstate(all="ignore"):
+            varies = seen.rms[kept] * np.sqrt(1 - (seen.mean[kept] / seen.rms[kept]) ** 2)
+            np.maximum.at(scale, at[first], np.nan_to_num(varies[first]))
+            np.maximum.at(weight, at[~first], np.nan_to_num(seen.rms[kept[~first]]))
+            node = table.node[out]
+            weighs = np.where(weight[twin[node]] > 0, weight[twin[node]], 1.0)
+            told = size_in[node] * weighs / scale[twin[node]] / seen.rms[out]
+        told = np.nan_to_num(told, nan=1.0, posinf=1.0)
+        return np.clip(np.fmax(told, 1 / np.fmax(told, 1 / CLIP)), 1.0, CLIP)
+
     def _steepness(
-        self, rows: JudgedRows, does: Conduct, kind: Int, node: Int
+        self, rows: JudgedRows, seen: Observations, does: Conduct, kind: Int, node: Int
     ) -> tuple[Int, Float]:
         """Outputs whose errors grow with the slope of what was kept, and by how much."""
         steep = np.ones(self._size)
         np.maximum.at(steep, self._kept_at, rows.steep[self._kept])
-        is_sum = kind[self._back] <= SUMS
+        is_sum = (kind[self._back] <= SUMS) | (does.steep[node[self._back]] > 1)
         where, ahead = self._back[is_sum], self._ahead[is_sum]
         power = does.steep[node[where]]
         powers = np.minimum(steep[ahead] ** power, STEEPEST)
-        return where, np.where(power > 1, powers, np.minimum(steep[ahead], _STEEPEST_OF_SUMS))
+        read = np.isnan(seen.exact[rows.outputs[where]])
+        plain = np.where(read, np.minimum(steep[ahead], _STEEPEST_OF_SUMS), 1.0)
+        return where, np.where(power > 1, powers, plain)
 
     def add_to(self, result: Float, latent: Float) -> None:
         """Add by output what gradients owe to ``latent``, the errors of all rows."""
@@ -117,6 +151,10 @@ class Gradients:
             node, own, longer, one_way = self._reduced_by
             told = np.minimum(WORST, np.fmax(error_in[node], own) * longer * one_way)
             result[self._reduced] = np.fmax(result[self._reduced], told)
+            node, longer = self._masked_by
+            told = np.minimum(WORST, error_in[node] * longer)
+            result[self._masked] = np.fmax(result[self._masked], told)
+            result[self._centred] *= self._centred_by
             node, own, length, whole, here = self._left_by
             left_over = np.fmax(error_in[node], own) * length * whole
             result[self._left[here <= left_over]] = WORST

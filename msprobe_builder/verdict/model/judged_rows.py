@@ -20,6 +20,7 @@ from msprobe_builder.verdict.model.products import (
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 
 _ROUNDED_ONCE = 12**-0.5  # of a rounding unit, what an even spread over one is off by
@@ -33,6 +34,7 @@ class JudgedRows:
     outputs: Int  # of calls, and of modules in which nothing was recorded
     handed_on: Int  # outputs of modules that calls inside have put out
     unseen: NDArray[np.uint8]  # by row, how many numbers deny an expected error, see _UNSEEN
+    above: Bool  # by row, whether it is what a quotient divides
     steep: Float  # by row, how many times smaller than the others its smallest element is
     cancelled: Float  # by output of a product, the length of its terms over its own
     uneven: Float  # by output of a product by elements, the size of unrelated factors over its own
@@ -56,16 +58,29 @@ class JudgedRows:
         scaling = np.flatnonzero(does.scales[made])
         factors = factors_of(runs, inputs, outputs[scaling], seen)
         scaled[scaling] = uneven(runs, factors, seen)[outputs[scaling]]
+        above = _above(runs, does)
         return JudgedRows(
             inputs,
             outputs,
             np.flatnonzero(put_out & runs.open[table.node]),
-            np.where(np.isnan(seen.exact), (~np.isnan(seen.moved)).sum(axis=0, dtype=np.uint8), 4),
-            steepness(seen),
+            np.where(np.isnan(seen.exact), (~np.isnan(seen.moved)).sum(axis=0, dtype=np.uint8), 5),
+            above,
+            np.where(above, 1.0, steepness(seen)),
             cancelled,
             scaled,
             np.fmax(of_few(runs, seen, inputs), _held(runs, seen, inputs)),
         )
+
+
+def _above(runs: Runs, does: Conduct) -> Bool:
+    """Rows that a quotient divides: all but its last; one alone is divided by a number."""
+    table, size = runs.npu.table, len(runs.npu.tree)
+    rows = np.flatnonzero(does.divides[table.node] & table.is_tensor & runs.rows(Section.INPUT))
+    last = np.ones(size, dtype=np.int64)
+    np.maximum.at(last, table.node[rows], table.position[rows])
+    result = np.zeros(len(table), dtype=bool)
+    result[rows] = table.position[rows] < last[table.node[rows]]
+    return result
 
 
 def _held(runs: Runs, seen: Observations, rows: Int) -> Float:
