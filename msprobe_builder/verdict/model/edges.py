@@ -50,6 +50,7 @@ def of_edges(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]:
     given = runs.rows(Section.INPUT, Section.PARAMETERS)
     given |= runs.rows(Section.OUTPUT) & runs.open[table.node] & (runs.maker >= 0)
     given &= (runs.other >= 0) & (seen.size > 0)
+    given[_handed_through(runs)] = False
     rows = np.flatnonzero(given)
     made, bench_made = _makers(runs, rows, seen.differs[rows])
     node = table.node[rows]
@@ -113,6 +114,21 @@ def of_edges(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]:
         else:
             yield clue
     yield from _of_parameter_gradients(evidence)
+
+
+def _handed_through(runs: Runs) -> Int:
+    """Rows of gradients that modules put out as they were given them, and nobody has made.
+
+    These are of tensors that are used inside as well: what is recorded is the sum of all uses.
+    """
+    table = runs.npu.table
+    at = runs.backward[table.node] & runs.npu.calls.is_module[table.node]
+    given = np.flatnonzero(at & runs.rows(Section.INPUT) & (runs.maker < 0))
+    put_out = np.flatnonzero(at & runs.rows(Section.OUTPUT))
+    rows = np.concatenate((given, put_out))
+    tensor = np.stack([table.node[rows], table.shape_id[rows], *table.statistics[:, rows]])
+    tensor = np.unique(tensor, axis=1, return_inverse=True)[1].reshape(-1)
+    return given[np.isin(tensor[: len(given)], tensor[len(given) :])]
 
 
 def _weights_compared(runs: Runs, seen: Observations) -> int:

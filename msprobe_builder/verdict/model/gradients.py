@@ -54,6 +54,10 @@ class Gradients:
         is_ahead &= ~runs.backward
         self._kept = _narrow(np.flatnonzero(table.is_tensor & is_ahead[table.node]))
         self._kept_at = _narrow(table.node[self._kept])
+        # Slopes of exponentials are off by a fraction that is what these are given is off by.
+        reached = (does.kind == REACH)[self._kept_at]
+        reach = np.clip(np.nan_to_num(seen.rms[self._kept]), 1.0, CLIP)
+        self._reach = np.where(reached, reach, 1.0)
         kind = does.kind[node]
         products, scales = back[kind[back] == PRODUCTS], back[does.scales[node[back]]]
         self._products = products, rows.cancelled[products]
@@ -102,9 +106,7 @@ class Gradients:
         self._weighed = weighs
         self._weighed_by = node[weighs], own[weighs], longer[weighs], size_of
 
-    def _cancelled(
-        self, runs: Runs, seen: Observations, out: Int, size_in: Float
-    ) -> Float:
+    def _cancelled(self, runs: Runs, seen: Observations, out: Int, size_in: Float) -> Float:
         """By gradient of what a normalisation was given: g·w/σ over what is left of it."""
         table, twin = runs.npu.table, runs.npu.calls.twin
         kept = self._kept[runs.rows(Section.INPUT, Section.PARAMETERS)[self._kept]]
@@ -136,7 +138,7 @@ class Gradients:
 
     def add_to(self, result: Float, latent: Float) -> None:
         """Add by output what gradients owe to ``latent``, the errors of all rows."""
-        kept = largest(latent[self._kept], self._kept_at, self._size)
+        kept = largest(latent[self._kept] * self._reach, self._kept_at, self._size)
         error = np.minimum(kept[self._ahead], WORST)
         flips = error * self._elements  # of elements whose density is about one where they turn
         flipped = np.where(
