@@ -36,7 +36,7 @@ def are_pairs(pairs: Pairs, group: Group, *, by_place: bool) -> bool:
         if match is None:
             return False
         found.append(match)
-    if len(many) > 1:
+    if len(many) > 1 or are_the_same:
         # That their numbers differ, for which such a pair is taken back, is what is made alone.
         pairs.denied.difference_update(found)
     added = [pairs.add(i, j, Evidence.INSIDE, _ALIKE) for i, j in found]

@@ -404,7 +404,8 @@ def _unrelated(runs: Runs, seen: Observations) -> Float:
     Of a gradient of n elements that length is √(n_g·n_x / n), the root of √n is left to the caller.
     """
     table, calls = runs.npu.table, runs.npu.calls
-    rows = np.flatnonzero(runs.rows(Section.INPUT) & (table.position == 0) & (seen.norm > 0))
+    rows = runs.rows(Section.INPUT) & (table.position == 0) & (seen.norm > 0)
+    rows = np.flatnonzero(rows & ~runs.discrete)
     first = np.full(len(runs.npu.tree), -1)
     first[table.node[rows]] = rows
     back = np.flatnonzero(calls.is_module & runs.backward & (calls.twin >= 0) & (first >= 0))
