@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.graph.part import inputs_of, tensors_of
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.findings import WEIGHTS, Cause
@@ -31,7 +32,7 @@ from msprobe_builder.verdict.model.clue import (
     Clue,
     Evidence,
 )
-from msprobe_builder.verdict.model.converging import Leaks, Ways
+from msprobe_builder.verdict.model.converging import Leaks, Ways, is_of_other_sizes
 from msprobe_builder.verdict.model.edges import of_edges
 from msprobe_builder.verdict.model.exchanged import Exchanges
 from msprobe_builder.verdict.model.lacking import (
@@ -141,7 +142,8 @@ def felt(
             vanished.append(one)
             continue
         is_gross = one.row >= 0 and one.error > min(_MOST_OF_IT, _VANISHED * FELT * unit[one.row])
-        if one.cause in _GIVEN and is_gross and ways.meet_again(one):
+        is_given = one.cause in _GIVEN or is_of_other_sizes(runs, one)
+        if is_given and is_gross and ways.meet_again(one):
             one = replace(one, meets_again=weighing.explains("meets_again", one))
         is_without = one.cause is Cause.GRADIENT and no_gradient_is_off
         if is_without and weighing.explains("no_gradient", one):
@@ -149,7 +151,8 @@ def felt(
         at = _at(runs, one)
         is_inside = at >= 0 and calls.direction[at] != Direction.NONE
         around = int(parent[at]) if is_inside else -1
-        if one.cause not in _OF_PROGRAM and is_inside and 0 <= worst[around] <= FELT:
+        most = max(FELT, ways.usual(one.node) / SINGLE)
+        if one.cause not in _OF_PROGRAM and is_inside and 0 <= worst[around] <= most:
             units = one.error / unit[one.row]
             vanishes = calls.is_module[around] and units > _VANISHED * max(worst[around], 1.0)
             if vanishes and (leaks.leaves(at, around) or _stays_in_weight(runs, one)):

@@ -12,6 +12,7 @@ from msprobe_builder.operators.operator import Kind
 from msprobe_builder.operators.table import is_in_place
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import ONE_SIDED, Clue, Evidence
+from msprobe_builder.verdict.model.outputs import same_shapes
 from msprobe_builder.verdict.model.runs import Runs
 
 Bool = NDArray[np.bool_]
@@ -22,7 +23,13 @@ _OF_SIZES = {Kind.MAKE, Kind.EMPTY, Kind.QUERY, Kind.DRAW}
 _FURTHER = 3  # calls behind outputs that agree
 _SHARING = {Kind.SHAPE, Kind.TRANSPOSE, Kind.CAST}  # may put out the very memory they are given
 _HANDED_ON = 8  # calls behind one another that put out what they are given
+_NEAR, _SEVERAL = 64, 8  # outputs
 _LONGEST = 200  # calls on a way, beyond which nobody writes one formula
+
+
+def is_of_other_sizes(runs: Runs, clue: Clue) -> bool:
+    """Whether an operator with another argument is given tensors of other sizes: another call."""
+    return clue.cause is Cause.ARGUMENT and not clue.side and not same_shapes(runs, clue.node)
 
 
 class Ways:
@@ -31,14 +38,17 @@ class Ways:
     def __init__(self, evidence: Evidence) -> None:
         runs, seen = evidence.runs, evidence.seen
         table = runs.npu.table
-        self._table = table
+        self._runs, self._table = runs, table
         # One number, such as a loss, is about the same by chance.
         unit = np.where(seen.elements > 1, runs.in_use, np.fmax(SINGLE, runs.in_use / _BY_CHANCE))
         level = np.fmax(
             _AGREES * unit, np.fmax(_AGREES * evidence.noise[table.node], seen.resolution)
         )
         self._output = runs.rows(Section.OUTPUT)
-        self._agrees = self._output & (seen.size <= level) & ~runs.discrete & (seen.norm > 0)
+        told = self._output & ~runs.discrete & (seen.norm > 0)
+        self._size, self._level = seen.size, np.where(told, level, -1.0)
+        forward = told & ~runs.backward[table.node] & (seen.size > 0)
+        self._before = np.flatnonzero(forward & (not runs.is_mixed))
         given = np.flatnonzero(runs.rows(Section.INPUT) & (runs.origin >= 0))
         order = np.argsort(runs.origin[given], kind="stable")
         self._by = table.node[given][order]
@@ -58,15 +68,22 @@ class Ways:
 
     def meet_again(self, clue: Clue) -> bool:
         """Whether what is computed of a row agrees, and one program makes other calls before."""
-        met = self._way(clue.row)
+        met = self._way(clue.row, self.usual(clue.node))
         is_other = clue.cause in (*ONE_SIDED, Cause.WIRING)
+        is_other |= is_of_other_sizes(self._runs, clue)
         return met is not None and (is_other or bool(self._other[met].any()))
 
     def agree(self, row: int) -> bool:
         """Whether all that is computed of a row ends in outputs that agree, and go on to."""
         return self._way(row) is not None
 
-    def _way(self, row: int) -> list[int] | None:
+    def usual(self, node: int) -> float:
+        """What outputs before a call are off by that are near, as no fault has made that."""
+        end = int(np.searchsorted(self._table.node[self._before], node))
+        near = self._size[self._before[max(0, end - _NEAR) : end]]
+        return float(_AGREES * np.median(near)) if len(near) >= _SEVERAL else 0.0
+
+    def _way(self, row: int, usual: float = 0.0) -> list[int] | None:
         """The nodes behind a row until outputs agree; None where not all ends in such."""
         first = self._users(row) if self._output[row] else [int(self._table.node[row])]
         pending = [(node, 0) for node in first]
@@ -88,7 +105,8 @@ class Ways:
                 return None
             for one in outputs.tolist():
                 users = self._users(one)
-                if self._agrees[one]:
+                level = self._level[one]
+                if level >= 0 and self._size[one] <= max(level, usual):
                     pending += [(user, agreeing + 1) for user in users]
                 elif agreeing or not users:
                     return None  # equal numbers of what stood in another order

@@ -88,9 +88,9 @@ def of_outputs(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]
             continue
         cause = Cause.OUTPUT
         # Of other sizes, and with the same result: another formula.
-        if is_named and (strength > 1 or _same_shapes(runs, at)):
+        if is_named and (strength > 1 or same_shapes(runs, at)):
             several = evidence.arguments[at]
-            tells = bool(evidence.does.counts[at]) and _same_shapes(runs, at)
+            tells = bool(evidence.does.counts[at]) and same_shapes(runs, at)
             plain = any(not (one.is_slight or (one.is_count and not tells)) for one in several)
             strength = max(_ARGUMENT_SHOWS * strength, _ARGUMENT if plain else 0.0)
             cause = Cause.ARGUMENT
@@ -99,7 +99,7 @@ def of_outputs(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]
     is_compared[node] = True
     for at, several in evidence.arguments.items() if are_of_one_batch(runs) else ():
         # What comes out has another size than there, so that nothing is compared.
-        is_told = bool(evidence.does.counts[at]) and _same_shapes(runs, at)
+        is_told = bool(evidence.does.counts[at]) and same_shapes(runs, at)
         weighty = [one for one in several if not one.is_slight]
         # Numbers that are drawn cannot be compared, but how they are drawn can.
         is_told |= bool(evidence.does.free[at]) and not all(one.is_count for one in weighty)
@@ -229,7 +229,7 @@ def _carried(runs: Runs, seen: Observations) -> Float:
     return np.where(runs.backward & (twin >= 0), np.fmax(result, result[twin]), result)
 
 
-def _same_shapes(runs: Runs, node: int) -> bool:
+def same_shapes(runs: Runs, node: int) -> bool:
     """Whether a call is given tensors of the same sizes on both sides."""
     given, there = (
         part.table.shape_id[inputs_of(part.table, at)]
