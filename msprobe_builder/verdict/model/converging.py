@@ -28,8 +28,12 @@ _LONGEST = 200  # calls on a way, beyond which nobody writes one formula
 
 
 def is_of_other_sizes(runs: Runs, clue: Clue) -> bool:
-    """Whether an operator with another argument is given tensors of other sizes: another call."""
-    return clue.cause is Cause.ARGUMENT and not clue.side and not same_shapes(runs, clue.node)
+    """Whether an operator with another argument is given tensors of other sizes: another call.
+
+    In half precision too much agrees for that.
+    """
+    is_told = clue.cause is Cause.ARGUMENT and not clue.side and not runs.is_mixed
+    return is_told and not same_shapes(runs, clue.node)
 
 
 class Ways:
