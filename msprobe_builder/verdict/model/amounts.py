@@ -22,6 +22,9 @@ Float = NDArray[np.float64]
 _FLIPPED = 2.0  # an element that has the other sign is off by twice its size
 A_FLIP = 0.01  # expected number of elements behind a kink from which on one may be
 _HIDDEN_SPREAD = 3.0  # of what a mask leaves nobody knows how far it reaches below its largest
+# What a mask value that rounds by more than one leaves of the numbers behind it is anything: a row
+# in a hundred that is hidden as a whole is then another one.
+_HIDDEN_ROWS = 0.1
 _ALL_ONE_WAY = 3.0  # errors of factors are those of all that is multiplied behind them
 
 
@@ -81,6 +84,7 @@ class Amounts:
             # Of exponentials the largest tell, which nothing below zero makes.
             highest = np.fmax(_finite(seen.rms[inputs]), seen.highest[inputs])
             highest[masked_rows(runs.npu.table.statistics[:, inputs])] += _HIDDEN_SPREAD
+            self._hidden = _hides_rows(runs, inputs)
             self._heights = _of_calls(forward & does.exponential, at, highest)
             most = largest(seen.elements[inputs], at, self._size)[node]
             self._share = np.sqrt(self._elements / most)[self._means]
@@ -133,6 +137,7 @@ class Amounts:
             known = np.isfinite(weighed)
             amount[self._joined[known]] = np.clip(weighed[known], 0, WORST)
             high = given[self._heights.place] * self._heights.weight
+            high = np.fmax(high, np.where(self._hidden[self._heights.place], _HIDDEN_ROWS, 0.0))
             high = largest(high, self._heights.node, size)[node[self._exponential]]
             amount[self._exponential] = np.minimum(high, WORST)
         return amount
@@ -152,6 +157,13 @@ class Amounts:
             (edge, np.full(len(edge), WORST)),
             (turned, np.ones(len(turned))),
         ]
+
+
+def _hides_rows(runs: Runs, rows: Int) -> Bool:
+    """Where the numbers behind a mask value are less than what that rounds by."""
+    lowest = runs.npu.table.statistics[1, rows]
+    hidden = masked_rows(runs.npu.table.statistics[:, rows]) & np.isfinite(lowest)
+    return np.asarray(hidden & (runs.coarse[rows] * np.abs(lowest) > 1))
 
 
 class _OfCalls(NamedTuple):
