@@ -53,7 +53,7 @@ _MOST_READ, _MOST_OF_READ = 20 * SINGLE, 0.9  # what sums of any order may diffe
 _AT_ONCE = 1 << 16  # rows, as each takes half a kilobyte meanwhile
 EXACT_OF_FEW = 1.5  # e that was measured, in units of e that was expected
 # The same of many elements, of which rounding leaves one in a thousand off by 2.4 units.
-EXACT_OF_MANY, SHARPER = 2.0, 3.0
+EXACT_OF_MANY, SHARPER = 1.6, 3.0
 
 
 @dataclass(frozen=True)
