@@ -111,7 +111,7 @@ class Exchanges:
         near = (apart <= _ALIKE * np.abs(own) + _SMALL * size).all(axis=0)
         if but >= 0:
             away = np.abs(elsewhere.statistics[:, but, None] - own)
-            near &= apart.max(axis=0) <= _NEARER * away.max()
+            near &= apart.max(axis=0) < _NEARER * away.max()  # of equal numbers none is nearer
         return np.asarray(elsewhere.node[rows[near]])
 
     @cached_property
