@@ -40,6 +40,7 @@ ROOTS = (*COUNTED, *WEIGHTS)  # that inherit from nothing before them
 _OFF, _OF_NOISE = 64.0, 8.0  # rounding units, and times the noise, that tell
 MANY = 0.3  # what whole numbers differ by if more of them do than stand next to a threshold
 CERTAIN, DOUBTED = 1000.0, 20.0  # of what was counted, and of what may have its reasons
+UNKNOWN_MAKER = 0.5  # of a score, where nobody knows what a tensor was made of
 CHOSE = 30.0  # whole numbers differ though nothing that went in does
 
 

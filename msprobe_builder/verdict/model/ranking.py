@@ -16,7 +16,6 @@ from msprobe_builder.verdict.model.agreement import (
 )
 from msprobe_builder.verdict.model.blamed import first_alone, laid_out_otherwise, looked_behind
 from msprobe_builder.verdict.model.clue import DOUBT, NUMBERS, ONE_SIDED, Clue, Evidence
-from msprobe_builder.verdict.model.edges import made_outside, maker_guessed, written_by
 from msprobe_builder.verdict.model.exchanged import Exchanges
 from msprobe_builder.verdict.model.lacking import (
     calls_alone,
@@ -25,6 +24,7 @@ from msprobe_builder.verdict.model.lacking import (
 )
 from msprobe_builder.verdict.model.outputs import shown_behind
 from msprobe_builder.verdict.model.places import placed
+from msprobe_builder.verdict.model.unmatched import made_outside, maker_guessed, written_by
 from msprobe_builder.verdict.model.weighing import Weighing
 
 Int = NDArray[np.int64]

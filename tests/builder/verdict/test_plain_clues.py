@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from msprobe_builder.verdict.model.clue import Clue, Evidence
-from msprobe_builder.verdict.model.edges import _level_before, of_edges
+from msprobe_builder.verdict.model.edges import of_edges
+from msprobe_builder.verdict.model.levels import level_before
 from msprobe_builder.verdict.model.outputs import of_outputs
 from tests.builder.verdict.columns import compared, evidence_of
 from tests.builder.verdict.drawn_programs import drawn_program
@@ -72,6 +73,6 @@ def test_what_was_put_out_before_tells_what_an_unknown_tensor_is_off_by(
     plain = PlainGiven(evidence)
     rows = np.flatnonzero(evidence.runs.npu.table.is_tensor)
     with np.errstate(all="ignore"):
-        found = _level_before(evidence, rows)
+        found = level_before(evidence, rows)
         right = [plain.level_before(row) for row in rows.tolist()]
     assert found.tolist() == pytest.approx(right, rel=1e-9)

@@ -22,7 +22,6 @@ from msprobe_builder.verdict.model.certainty import in_order, probabilities
 from msprobe_builder.verdict.model.clue import Clue, Evidence
 from msprobe_builder.verdict.model.clues import clues, felt
 from msprobe_builder.verdict.model.coverage import coverage
-from msprobe_builder.verdict.model.edges import made_outside
 from msprobe_builder.verdict.model.lacking import (
     gradients_alone,
     left_out_inside,
@@ -33,6 +32,7 @@ from msprobe_builder.verdict.model.ranking import _is_of_left_out, _of_its_modul
 from msprobe_builder.verdict.model.rivals import Rivals
 from msprobe_builder.verdict.model.roles import roles
 from msprobe_builder.verdict.model.telling import evidence_of as told_of
+from msprobe_builder.verdict.model.unmatched import made_outside
 from msprobe_builder.verdict.model.weighing import Weighing
 from tests.builder.verdict.columns import compared, evidence_of
 from tests.builder.verdict.drawn_programs import drawn_program

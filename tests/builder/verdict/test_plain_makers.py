@@ -13,8 +13,8 @@ from msprobe_builder.graph.part import Part
 from msprobe_builder.operators.table import is_in_place
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import Clue
-from msprobe_builder.verdict.model.edges import made_outside, maker_guessed, written_by
 from msprobe_builder.verdict.model.runs import Runs
+from msprobe_builder.verdict.model.unmatched import made_outside, maker_guessed, written_by
 from tests.builder.verdict.drawn_evidence import evidence_drawn
 from tests.builder.verdict.drawn_ranks import ranks_drawn
 from tests.builder.verdict.plain_given import forward_alone
