@@ -160,10 +160,10 @@ class Amounts:
 
 
 def _hides_rows(runs: Runs, rows: Int) -> Bool:
-    """Where the numbers behind a mask value are less than what that rounds by."""
-    lowest = runs.npu.table.statistics[1, rows]
-    hidden = masked_rows(runs.npu.table.statistics[:, rows]) & np.isfinite(lowest)
-    return np.asarray(hidden & (runs.coarse[rows] * np.abs(lowest) > 1))
+    """Where numbers behind a mask value are less than it rounds by, on one side alone."""
+    lowest = np.abs(runs.npu.table.statistics[1, rows])
+    hidden = masked_rows(runs.npu.table.statistics[:, rows]) & (runs.coarse[rows] * lowest > 1)
+    return np.asarray(hidden & (runs.fine[rows] * lowest < 1))
 
 
 class _OfCalls(NamedTuple):

@@ -85,8 +85,8 @@ class Gradients:
         # As much is left of the errors where a slope of nothing takes most of the others away.
         self._masked = masked = np.flatnonzero(backward & (does.bounded | does.kinks)[node])
         with np.errstate(all="ignore"):
-            left = size_in[node[masked]] / seen.rms[out[masked]]
-            self._masked_by = node[masked], np.nan_to_num(left)
+            larger = size_in[node[masked]] / seen.rms[out[masked]]
+            self._masked_by = node[masked], np.nan_to_num(larger)
         # A normalisation takes away what lies along two directions, of which little may be left.
         centred = backward & (does.normalises & (does.kind != REACH))[node]
         centred &= (twin[node] >= 0) & (table.position[out] == 0)
