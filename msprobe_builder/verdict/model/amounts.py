@@ -82,7 +82,9 @@ class Amounts:
             is_far = (kind == REACH) | does.near_zero
             self._peaks = _of_calls(is_far, at, _finite(seen.peak[inputs]))
             # Of exponentials the largest tell, which nothing below zero makes.
-            highest = np.fmax(_finite(seen.rms[inputs]), seen.highest[inputs])
+            highest = runs.bench.table.statistics[0, runs.other[inputs]]
+            highest = np.where(runs.other[inputs] >= 0, _finite(highest), 0.0)
+            highest = np.fmax(_finite(seen.rms[inputs]), highest)
             highest[masked_rows(runs.npu.table.statistics[:, inputs])] += _HIDDEN_SPREAD
             self._hidden = _hides_rows(runs, inputs)
             self._heights = _of_calls(forward & does.exponential, at, highest)

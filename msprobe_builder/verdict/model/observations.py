@@ -76,7 +76,6 @@ class Observations:
     mean: Float
     peak: Float
     smallest: Float
-    highest: Float
     elements: Float
     resolution: Float
     remains: Bool  # next to nothing here, and nothing there
@@ -94,7 +93,7 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
     rows, other = rows[alike := table.numel[rows] == bench.numel[other]], other[alike]
     norms = table.statistics[_NORM, rows], bench.statistics[_NORM, other]
     elements = np.fmax(table.numel, 1.0)
-    unknown = [np.full(size, np.nan) for _ in range(9)]
+    unknown = [np.full(size, np.nan) for _ in range(8)]
     result = Observations(
         size=unknown[0],
         shown=unknown[7],
@@ -105,7 +104,6 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
         mean=unknown[4],
         peak=unknown[5],
         smallest=unknown[6],
-        highest=unknown[8],
         elements=elements,
         resolution=_resolution(runs, elements, rows, *norms),
         remains=np.zeros(size, dtype=bool),
@@ -187,7 +185,6 @@ def _read(
         (result.mean, reference[_MEAN]),
         (result.peak, peak),
         (result.smallest, smallest),
-        (result.highest, np.where(np.isfinite(reference[_MAX]), reference[_MAX], 0.0)),
     ):
         column[rows] = values
     # What stands beside nothing is off by all of it, which is next to nothing.
