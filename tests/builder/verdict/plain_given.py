@@ -282,6 +282,8 @@ class PlainGiven(PlainClues):
                 shape = runs.texts.values[self.table.shape_id[row]]
                 own = np.fmax(self.seen.norm[row], self.table.statistics[3, row])
                 shorter = longest / (50.0 if "," in shape else 1.0) / own
+                if "," in shape:
+                    shorter = max(shorter, self._unrelated(module, row) / own)
                 base = min(10.0, base * max(1.0, float(shorter)))
             expected = max(0.6 * self.unit[row], 2 * base)
             score = float(surprise(self.seen, np.array([row]), np.array([expected]))[0])
@@ -297,6 +299,30 @@ class PlainGiven(PlainClues):
                     node = forward_alone(runs.npu, runs.partner, self.node[made])
                     cause = Cause.EXTRA
                 yield Told(side, node, cause, row, score, self.size[row], expected)
+
+    def _unrelated(self, module: str, row: int) -> float:
+        """The length of a product of g and x over k if these are unrelated, of the longest pass."""
+        found = [0.0]
+        for node in {self.node[one] for one in self.tensors if self.is_back(one)}:
+            ahead = int(self.calls.twin[node])
+            if not self.calls.is_module[node] or ahead < 0 or self._module_of(node) != module:
+                continue
+            rows = [
+                one
+                for at in (node, ahead)
+                for one in self.tensors
+                if self.node[one] == at
+                and self.table.section[one] == Section.INPUT
+                and not self.table.position[one]
+                and self.seen.norm[one] > 0
+                and not self.runs.discrete[one]
+            ]
+            if len(rows) == 2:
+                g, x = rows
+                n = [float(self.seen.elements[one]) for one in (g, x, row)]
+                length = math.sqrt(math.sqrt(n[0] * n[1] / n[2]))
+                found.append(float(self.seen.norm[g] * self.seen.norm[x]) / length)
+        return max(found)
 
     def _module_of(self, node: int) -> str:
         above = int(self.runs.npu.tree.parent[node]) if self.calls.is_api[node] else node

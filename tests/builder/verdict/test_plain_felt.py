@@ -14,6 +14,7 @@ import pytest
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.operators.table import operator_of
 from msprobe_builder.verdict.findings import Cause
@@ -27,7 +28,7 @@ from msprobe_builder.verdict.model.agreement import (
 )
 from msprobe_builder.verdict.model.clue import LEAST, THRESHOLD, Clue, Evidence
 from msprobe_builder.verdict.model.clues import clues, felt
-from msprobe_builder.verdict.model.converging import Leaks, Ways
+from msprobe_builder.verdict.model.converging import Leaks, Ways, is_of_other_sizes
 from msprobe_builder.verdict.model.exchanged import Exchanges
 from msprobe_builder.verdict.model.places import placed
 from msprobe_builder.verdict.model.weighing import Weighing
@@ -183,7 +184,7 @@ class Felt:
 
     def with_meeting(self, clue: Clue) -> Clue:
         """Marked where one program makes other calls, and all behind agrees."""
-        if clue.cause not in GIVEN or clue.row < 0:
+        if clue.row < 0 or not (clue.cause in GIVEN or is_of_other_sizes(self.runs, clue)):
             return clue
         is_gross = clue.error > min(0.3, 50 * 4 * self.unit(clue.row))
         if is_gross and self.ways.meet_again(clue):
@@ -197,7 +198,8 @@ class Felt:
             return clue
         around = int(self.tree.parent[at])
         worst = self.leaves(around)
-        if not 0 <= worst <= 4 or not self.calls.is_module[around]:
+        most = max(4, self.ways.usual(clue.node) / SINGLE)
+        if not 0 <= worst <= most or not self.calls.is_module[around]:
             return clue
         if not clue.error / self.unit(clue.row) > 50 * max(worst, 1.0):
             return clue

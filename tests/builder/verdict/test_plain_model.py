@@ -76,7 +76,7 @@ def test_limits_are_what_hardly_any_call_would_have_hidden(evidence: Evidence) -
         differ.append(bool(evidence.seen.differs[row]))
         told[plain.is_back(row)].append(error)
         is_measured = not math.isnan(evidence.seen.exact[row])
-        of_measured = 2 * 7 ** (1 / 3) if evidence.seen.elements[row] >= 16 else 1.5 * 7
+        of_measured = 1.6 * 7 ** (1 / 3) if evidence.seen.elements[row] >= 16 else 1.5 * 7
         seen = (of_measured if is_measured else 7) * (error + 2e-7)
         hidden[plain.is_back(row)].append(seen)
         if not plain.is_back(row):

@@ -238,7 +238,7 @@ def near(evidence: Evidence, side: int, row: int, but: int) -> list[int]:
         other
         for other in np.flatnonzero(there.is_tensor).tolist()
         if other != but
-        and (but < 0 or away(other) <= away(but) / 2)
+        and (but < 0 or away(other) < away(but) / 2)
         and there.section[other] == own.section[row]
         and there.position[other] == own.position[row]
         and there.shape_id[other] == own.shape_id[row]

@@ -55,7 +55,7 @@ def test_calls_are_asked_what_they_were_given(evidence: Evidence) -> None:
         assert unknown[node] == plain._is_given_unknown(node)
         assert carried[node] == own
         if runs.partner[node] >= 0:
-            assert outputs._same_shapes(runs, node) == plain._has_same_shapes(node)
+            assert outputs.same_shapes(runs, node) == plain._has_same_shapes(node)
 
 
 def test_scores_of_a_call_count_together_where_they_are_alike(evidence: Evidence) -> None:

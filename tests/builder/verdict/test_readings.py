@@ -336,7 +336,7 @@ def plain_surprise(
     if multiple:
         found = max(found, math.sqrt(sum(one * one for one in times)))
     one = 0.0 if math.isnan(exact) else exact / (1.5 * e + 2e-7)
-    found = max(found, (exact / (2 * e + 2e-7)) ** 3 if n >= 16 and one > 1 else one)
+    found = max(found, (exact / (1.6 * e + 2e-7)) ** 3 if n >= 16 and one > 1 else one)
     return found if e < 0.5 else min(1.0, found)
 
 
