@@ -55,7 +55,7 @@ class Gradients:
         self._kept = _narrow(np.flatnonzero(table.is_tensor & is_ahead[table.node]))
         self._kept_at = _narrow(table.node[self._kept])
         # Slopes of exponentials are off by a fraction that is what these are given is off by.
-        reached = (does.kind == REACH)[self._kept_at]
+        reached = (does.kind == REACH)[self._kept_at] & ~np.isnan(seen.exact[self._kept])
         reach = np.clip(np.nan_to_num(seen.rms[self._kept]), 1.0, CLIP)
         self._reach = np.where(reached, reach, 1.0)
         kind = does.kind[node]
@@ -83,12 +83,13 @@ class Gradients:
         self._reduced = reduced = np.flatnonzero(fewer & np.isfinite(longer))
         self._reduced_by = node[reduced], own[reduced], longer[reduced], one_way[reduced]
         # As much is left of the errors where a slope of nothing takes most of the others away.
-        self._masked = masked = np.flatnonzero(backward & (does.bounded | does.kinks)[node])
+        measured = backward & ~np.isnan(seen.exact[out])
+        self._masked = masked = np.flatnonzero(measured & (does.bounded | does.kinks)[node])
         with np.errstate(all="ignore"):
             larger = size_in[node[masked]] / seen.rms[out[masked]]
             self._masked_by = node[masked], np.nan_to_num(larger)
         # A normalisation takes away what lies along two directions, of which little may be left.
-        centred = backward & (does.normalises & (does.kind != REACH))[node]
+        centred = measured & (does.normalises & (does.kind != REACH))[node]
         centred &= (twin[node] >= 0) & (table.position[out] == 0)
         self._centred = np.flatnonzero(centred)
         self._centred_by = self._cancelled(runs, seen, out[self._centred], size_in)

@@ -255,12 +255,13 @@ class Plain:
         if n < most and math.isfinite(longer):
             together = math.sqrt(1 + 0.12**2 * most / n)
             result = max(result, min(MOST, error_in * longer * together))
-        if does.bounded[node] or does.kinks[node]:
+        is_measured = not math.isnan(seen.exact[row])
+        if is_measured and (does.bounded[node] or does.kinks[node]):
             size_in = largest([seen.rms[one] for one in given])
             left = largest([self.latent[one] for one in given]) * over(size_in, seen.rms[row])
             result = max(result, min(MOST, left) if not math.isnan(left) else 0.0)
         is_first = ahead >= 0 and not runs.npu.table.position[row]
-        if is_first and does.normalises[node] and kind != REACH:
+        if is_measured and is_first and does.normalises[node] and kind != REACH:
             result *= self.centred(given, ahead, row)
         if n < most and seen.norm[row] == 0:
             together = math.sqrt(1 + 0.12**2 * most / n)
@@ -300,7 +301,8 @@ class Plain:
 
     def reach(self, row: int) -> float:
         rms = float(self.seen.rms[row])
-        return 1.0 if math.isnan(rms) else min(max(rms, 1.0), 10.0)
+        is_open = math.isnan(rms) or math.isnan(self.seen.exact[row])
+        return 1.0 if is_open else min(max(rms, 1.0), 10.0)
 
     def centred(self, given: list[int], ahead: int, row: int) -> float:
         """What a normalisation g·w/σ leaves of a gradient, or how far rows of small σ exceed it."""
