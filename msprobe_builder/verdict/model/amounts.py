@@ -21,7 +21,7 @@ Float = NDArray[np.float64]
 
 _FLIPPED = 2.0  # an element that has the other sign is off by twice its size
 A_FLIP = 0.01  # expected number of elements behind a kink from which on one may be
-_HIDDEN_SPREAD = 3.0  # of what a mask leaves nobody knows how far it reaches below its largest
+_HIDDEN_SIZE = 1.0  # of what a mask leaves the largest is known alone, which may be nothing
 # What a mask value that rounds by more than one leaves of the numbers behind it is anything: a row
 # in a hundred that is hidden as a whole is then another one.
 _HIDDEN_ROWS = 0.1
@@ -85,7 +85,8 @@ class Amounts:
             highest = runs.bench.table.statistics[0, runs.other[inputs]]
             highest = np.where(runs.other[inputs] >= 0, _finite(highest), 0.0)
             highest = np.fmax(_finite(seen.rms[inputs]), highest)
-            highest[masked_rows(runs.npu.table.statistics[:, inputs])] += _HIDDEN_SPREAD
+            masked = masked_rows(runs.npu.table.statistics[:, inputs])
+            highest[masked] = np.fmax(highest[masked], _HIDDEN_SIZE)
             self._hidden = _hides_rows(runs, inputs)
             self._heights = _of_calls(forward & does.exponential, at, highest)
             most = largest(seen.elements[inputs], at, self._size)[node]

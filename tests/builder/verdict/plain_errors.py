@@ -235,8 +235,8 @@ class Plain:
         steep = max([1.0, *(self.steep(one) for one in kept)])
         if ahead >= 0:
             slopes = does.kind[ahead] == REACH
-            error = [self.latent[one] * (self.reach(one) if slopes else 1.0) for one in kept]
-            error = min(largest(error), MOST)
+            errors = [self.latent[one] * (self.reach(one) if slopes else 1.0) for one in kept]
+            error = min(largest(errors), MOST)
             if does.kinks[node] and error < 1 and error * n > 0.01:
                 error = max(math.sqrt(error), 1 / math.sqrt(n))
             is_known = does.kinks[node] and not math.isnan(seen.exact[row])
@@ -295,7 +295,7 @@ class Plain:
         highest = float(self.runs.bench.table.statistics[0, other]) if other >= 0 else 0.0
         sizes = [one for one in (float(self.seen.rms[row]), highest) if math.isfinite(one)]
         is_masked = lowest < -9e3 and -lowest > 1e3 * abs(self.runs.npu.table.statistics[0, row])
-        found = error * (max([0.0, *sizes]) + (3 if is_masked else 0))
+        found = error * max([1.0 if is_masked else 0.0, *sizes])
         one_side = self.runs.fine[row] * -lowest < 1 < self.runs.coarse[row] * -lowest
         return max(found, 0.1) if is_masked and one_side else found
 
