@@ -343,8 +343,7 @@ def _of_parameter_gradients(evidence: Evidence) -> Iterable[Clue]:
     )
     stem = calls.stem[above]
     worst, longest = np.full(len(calls.stems), np.nan), np.zeros(len(calls.stems))
-    order = np.argsort(latent[back])
-    worst[stem[order]] = latent[back][order]
+    np.fmax.at(worst, stem, latent[back])
     np.maximum.at(longest, stem, np.nan_to_num(seen.norm[back]))
     names = {one: number for number, one in enumerate(calls.stems)}
     of = np.array(

@@ -262,17 +262,18 @@ def _read_otherwise(runs: Runs, seen: Observations, rows: Int, one: Float) -> fl
     Nor is what whole numbers differ by that is less than ``one`` of them makes.
     """
     same = (runs.maker[rows] < 0) & _is_given(runs, rows)
-    same |= (seen.moved[_MEAN:, rows] < one[:, rows]).all(axis=0)
-    same &= (seen.elements[rows] >= SEVERAL) & (seen.moved[:_MEAN, rows] == 0).all(axis=0)
-    found = np.fmax(*np.nan_to_num(seen.moved[_MEAN:, rows[same]]))
+    moved = seen.moved.take(rows, axis=1)
+    same |= (moved[_MEAN:] < one.take(rows, axis=1)).all(axis=0)
+    same &= (seen.elements[rows] >= SEVERAL) & (moved[:_MEAN] == 0).all(axis=0)
+    found = np.fmax(*np.nan_to_num(moved[_MEAN:].compress(same, axis=1)))
     if len(found) < _SOME:
         return 0.0
     return min(float(np.quantile(found, _MOST_OF_READ)), _MOST_READ)
 
 
 def _is_given(runs: Runs, rows: Int) -> Bool:
-    table = runs.npu.table
-    given = np.isin(table.section[rows], (Section.INPUT, Section.PARAMETERS))
+    table, section = runs.npu.table, runs.npu.table.section[rows]
+    given = (section == int(Section.INPUT)) | (section == int(Section.PARAMETERS))
     return np.asarray(given & ~runs.backward[table.node[rows]])
 
 
@@ -372,6 +373,15 @@ def _are_few(runs: Runs, comparisons: Comparisons) -> bool:
     return bool(outside.any() and (comparisons.md5_equal[outside] == 0).mean() < _FEW_BITS)
 
 
+def _sorted(four: Float) -> Float:
+    """The numbers of each column from the least to the most, in place, as a network sorts them."""
+    for one, other in ((0, 1), (2, 3), (0, 2), (1, 3), (1, 2)):
+        least = np.minimum(four[one], four[other])
+        np.maximum(four[one], four[other], out=four[other])
+        four[one] = least
+    return four
+
+
 def surprise(seen: Observations, rows: Int, expected: Float, carried: Float | float = 0.0) -> Float:
     """How many times further off rows are than ``expected`` makes them; 0 where nothing is known.
 
@@ -386,7 +396,7 @@ def surprise(seen: Observations, rows: Int, expected: Float, carried: Float | fl
     spread = e * (common + 1 / np.sqrt(seen.elements[rows])) + coarse
     bars = np.stack([e + SUMMED, e + SUMMED, spread, spread + np.minimum(1.0, e * e) / 2])
     with np.errstate(invalid="ignore"):
-        times = np.sort(np.nan_to_num(seen.moved[:, rows] / bars, nan=0.0), axis=0)
+        times = _sorted(np.nan_to_num(seen.moved.take(rows, axis=1) / bars, nan=0.0))
         exact = seen.exact[rows] / (EXACT_OF_FEW * e + SUMMED)
         many = seen.elements[rows] >= SEVERAL
         sharp = (seen.exact[rows] / (EXACT_OF_MANY * e + SUMMED)) ** SHARPER

@@ -135,9 +135,9 @@ class Runs:
     def rows(self, *sections: Section) -> Bool:
         """Tensors of some sections."""
         column = self.npu.table.section
-        found = np.asarray(column == sections[0])
+        found = np.asarray(column == int(sections[0]))  # an enumeration makes 64 bits of each
         for one in sections[1:]:
-            found |= column == one
+            found |= column == int(one)
         return found & self.npu.table.is_tensor
 
 
@@ -308,14 +308,8 @@ def _exchange_operands(npu: Part, bench: Part, other: Int) -> None:
 
 def _open_modules(part: Part) -> Bool:
     """Modules inside of which calls were recorded."""
-    calls, parent = part.calls, part.tree.parent
-    found = np.zeros(len(part.tree), dtype=bool)
-    above = parent[calls.is_api]
-    while len(above := np.unique(above[above > 0])):
-        above = above[~found[above]]
-        found[above] = True
-        above = parent[above]
-    return np.asarray(found & calls.is_module)
+    before = np.append(0, np.cumsum(part.calls.is_api))
+    return np.asarray(part.calls.is_module & (before[part.tree.subtree_end + 1] > before[1:]))
 
 
 def _through_modules(part: Part, is_open: Bool, maker: Int) -> Int:
