@@ -14,6 +14,7 @@ from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import ONE_SIDED, Clue, Evidence
 from msprobe_builder.verdict.model.runs import Runs
 
+Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 _BY_CHANCE = 32.0  # times nearer a single number has to be
@@ -42,8 +43,8 @@ class Ways:
         given = np.flatnonzero(runs.rows(Section.INPUT) & (runs.origin >= 0))
         order = np.argsort(runs.origin[given], kind="stable")
         self._by = table.node[given][order]
-        self._first_user = np.searchsorted(runs.origin[given][order], np.arange(len(table) + 1))
-        self._first_row = np.searchsorted(table.node, np.arange(len(runs.npu.tree) + 1))
+        self._first_user = _firsts(runs.origin[given], len(table))
+        self._first_row = _firsts(table.node, len(runs.npu.tree))
         calls = runs.npu.calls
         self._is_call = calls.is_api | (calls.is_module & ~runs.open)
         # What these put out says nothing of the numbers they are given.
@@ -99,6 +100,11 @@ class Ways:
     def _users(self, row: int) -> list[int]:
         first, last = self._first_user[row], self._first_user[row + 1]
         return [one for one in self._by[first:last].tolist() if self._is_call[one]]
+
+
+def _firsts(numbers: Int, size: int) -> Int:
+    """Where each of ``size`` numbers would begin were these in order, and where the last ends."""
+    return np.append(0, np.cumsum(np.bincount(numbers, minlength=size)))
 
 
 class Leaks:

@@ -43,6 +43,8 @@ def of_lacking(runs: Runs) -> Iterable[Clue]:
     asked &= ~runs.other_operator & ~calls.are(lambda one: one.kind is Kind.COLLECTIVE)
     nodes = np.flatnonzero(asked)
     lacking = nodes[_otherwise(runs)[nodes]]
+    if not len(lacking):
+        return
     # What most calls of an operator have is a habit, of casts or of a recorder.
     kind = calls.operations
     times = np.bincount(kind[lacking], minlength=int(kind.max(initial=0)) + 1)

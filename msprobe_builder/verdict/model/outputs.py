@@ -145,7 +145,7 @@ def _with_repetitions(runs: Runs, rows: Int, score: Float) -> Float:
     around = parent[node[inside]]
     # Which of the calls of one operator in its module it is, and which of the tensors of it.
     operation = calls.operations[node[inside]]
-    order = np.lexsort((inside, operation, around))
+    order = np.lexsort((operation, around))
     changes = (np.diff(around[order]) != 0) | (np.diff(operation[order]) != 0)
     changes = np.flatnonzero(np.append(True, changes))
     turn = np.empty(len(order), dtype=np.int64)
@@ -153,7 +153,6 @@ def _with_repetitions(runs: Runs, rows: Int, score: Float) -> Float:
         changes, np.diff(np.append(changes, len(order)))
     )
     kind = calls.stem[around] * (1 + int(operation.max(initial=0))) + operation
-    _, kind = np.unique(kind, return_inverse=True)
     group = kind * (1 + int(turn.max(initial=0))) + turn
     _, group = np.unique(group, return_inverse=True)
     own = score[inside]
