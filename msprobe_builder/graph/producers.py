@@ -61,8 +61,7 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
     tells = table.statistics[_MAX] != table.statistics[_MIN]
     exact = _hash([table.shape_id, table.dtype_id, *sums], table.statistics)
     loose = _hash([table.numel.view(np.int64), *sums], table.statistics[:2])
-    writes = calls.is_api & (calls.of_stems(_writes) == 1)
-    written = is_input & writes[table.node] & (table.position == 0)
+    written = is_input & calls.apis(_writes)[table.node] & (table.position == 0)
     if table.origins is not None:
         _take_recorded(tree, table, table.origins, handed, passed_on, result)
         told = table.origins.settled
@@ -81,10 +80,10 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
         if not len(wanted) or not len(given):
             continue
         result[wanted] = _latest(tree, table, fingerprint, wanted, given, handed, at_start)
-    changing = calls.of_stems(_changes_what_it_is_given) == 1
+    changing = calls.apis(_changes_what_it_is_given)
     # One number tells, too, if it is none that many tensors are.
     told = tells | ((table.numel == 1) & ~np.isin(np.abs(table.statistics[_MAX]), (0.0, 1.0)))
-    given = np.flatnonzero(is_output & (changing & calls.is_api)[table.node] & told)
+    given = np.flatnonzero(is_output & changing[table.node] & told)
     wanted = np.flatnonzero(is_weight & told)
     if len(wanted) and len(given):
         result[wanted] = _latest(tree, table, exact, wanted, given, handed, weights_at_start)

@@ -145,8 +145,7 @@ class Leaks:
 def _writes_what_stays(runs: Runs) -> Bool:
     """Forward calls that write to a tensor which was there before, or to what these have left."""
     part, table = runs.npu, runs.npu.table
-    in_place = part.calls.of_stems(lambda one: int(is_in_place(one))) == 1
-    in_place &= part.calls.is_forward_call & part.calls.is_api
+    in_place = part.calls.apis(is_in_place) & part.calls.is_forward_call
     rows = np.flatnonzero((table.section == Section.INPUT) & (table.position == 0))
     rows = rows[in_place[table.node[rows]] & table.is_tensor[rows]]
     result = np.zeros(len(part.tree), dtype=bool)

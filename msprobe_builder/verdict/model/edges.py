@@ -65,8 +65,8 @@ def of_edges(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]:
     rewired = (made >= 0) & (counterpart >= 0) & (bench_made >= 0) & (counterpart != bench_made)
     extra = (made >= 0) & _unmatched(runs.npu, runs.partner)[table.node[made]] & (counterpart < 0)
     base[missing & (made < 0) & ~runs.backward[node]] = 0.0
-    outside = (made < 0) & (bench_made < 0) & ~runs.backward[node]
-    base[outside & take_no_part(runs, evidence.does)[rows]] = 0.0
+    outside = np.flatnonzero((made < 0) & (bench_made < 0) & ~runs.backward[node])
+    base[outside[take_no_part(runs, evidence.does, rows[outside])]] = 0.0
     unknown = np.isnan(base)
     base[unknown] = _level_before(evidence, rows[unknown])
     floor = np.where(weight, 0.3, 0.6) * (runs.coarse if runs.is_mixed else runs.fine)[rows]
@@ -169,10 +169,12 @@ def _makers(runs: Runs, rows: Int, differs: Bool) -> tuple[Int, Int]:
         made = np.where(closed, origin, maker)
         given = _first_given(part)
         keeps = (partner < 0) & part.calls.are(_keeps_all) & (given >= 0)
+        through = np.flatnonzero(differs & (made >= 0))
         for _ in range(_UNMATCHED_VIEWS):
-            through = differs & (made >= 0) & keeps[at[made]]
-            before = np.where(through, makers[given[at[made]]], -1)
-            made = np.where(before >= 0, before, made)
+            through = through[keeps[at[made[through]]]]
+            before = makers[given[at[made[through]]]]
+            through, before = through[before >= 0], before[before >= 0]
+            made[through] = before
         found.append(made)
     return found[0], found[1]
 
@@ -250,7 +252,7 @@ def written_by(runs: Runs, clue: Clue) -> Clue:
     side = int(unknown[1])
     part, partner, *_ = runs.sides[side]
     table, here = part.table, clue.node if side == 0 else int(runs.partner[clue.node])
-    writes = part.calls.of_stems(lambda one: int(is_in_place(one))) == 1
+    writes = part.calls.apis(is_in_place)
     writes &= part.calls.is_forward_call & (partner < 0)
     given = (row, other)[side]
     alike = (table.section == Section.INPUT) & (table.position == 0) & writes[table.node]
@@ -348,8 +350,8 @@ def _of_parameter_gradients(evidence: Evidence) -> Iterable[Clue]:
     names = {one: number for number, one in enumerate(calls.stems)}
     of = np.array(
         [
-            names.get(tree.names[node].partition(".parameters_grad")[0], -1)
-            for node in table.node[rows].tolist()
+            names.get(calls.stems[one].partition(".parameters_grad")[0], -1)
+            for one in calls.stem[table.node[rows]].tolist()
         ]
     )
     base = np.where(of >= 0, worst[of], np.nan)

@@ -135,7 +135,7 @@ def _read(
 ) -> None:
     """Fill in what was recorded of some rows, and what whole numbers move by at least."""
     table, bench = runs.npu.table, runs.bench.table
-    debug, reference = table.statistics[:, rows], bench.statistics[:, other]
+    debug, reference = table.statistics.take(rows, axis=1), bench.statistics.take(other, axis=1)
     absent = table.missing[rows] | bench.missing[other]
     known = (absent[None, :] & (1 << np.arange(4))[:, None]) == 0
     elements = result.elements[rows]

@@ -48,7 +48,7 @@ def of_outputs(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]
         & ~evidence.does.free[table.node]
         & ~evidence.passed_over[table.node]
     )
-    told = expected.told[rows] * spread_of(runs, seen, evidence.does, expected)[rows]
+    told = expected.told[rows] * spread_of(runs, seen, evidence.does, expected, rows)
     node = table.node[rows]
     score = surprise(seen, rows, told, _carried(runs, seen)[node])
     rotated = evidence.does.turns[node]

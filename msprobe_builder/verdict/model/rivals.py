@@ -97,11 +97,13 @@ class Rivals:
             return False
         # What was learnt as noise may all come of the fault itself; where nothing before it has
         # moved, rounding has chosen nothing.
+        is_noisy = self.runs.is_mixed or bool((self.evidence.noise > 0).any())
+        if not is_noisy:
+            return False
         done = self.runs.npu.tree.subtree_end < clue.node
         done &= self.runs.npu.calls.direction == Direction.FORWARD
         before = done[self.runs.npu.table.node]
-        is_noisy = self.runs.is_mixed or bool((self.evidence.noise > 0).any())
-        is_noisy &= bool((self.evidence.seen.size[before] > 0).any())
+        is_noisy = bool((self.evidence.seen.size[before] > 0).any())
         return is_noisy and all(one.is_count and one.name.count(".") >= _LISTED for one in given)
 
     def _of_unknown(self, clue: Clue) -> bool:
