@@ -259,9 +259,9 @@ def _other_dimensions(
 
 def _lists(table: ParameterTable, nodes: Int, texts: Texts) -> dict[tuple[int, str], list[str]]:
     """Plain arguments of some calls that are made of several values, by node and name."""
-    chosen = np.isin(table.node, nodes) & ~table.is_tensor & (table.section == Section.INPUT)
+    chosen = np.flatnonzero(~table.is_tensor & (table.section == Section.INPUT))
     result: dict[tuple[int, str], list[str]] = {}
-    for row in np.flatnonzero(chosen).tolist():
+    for row in chosen[np.isin(table.node[chosen], nodes)].tolist():
         name, _, inner = texts.values[table.name_id[row]].removeprefix("input.").partition(".")
         if inner:
             result.setdefault((int(table.node[row]), name), []).append(_shown(table, row, texts))

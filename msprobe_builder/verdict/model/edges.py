@@ -85,7 +85,8 @@ def of_edges(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]:
     score[evidence.passed_over[node] & has_neighbour] = 0.0
     others = int(np.count_nonzero(score[weight & ~chosen] >= _CERTAINLY))
     all_over = others >= max(_SOME_WEIGHTS / 2, _weights_compared(runs, seen) / 2)
-    idle = _idle(runs)
+    both = missing & extra
+    idle = _idle(runs) if both.any() else both  # of which nobody asks
     listed = np.flatnonzero(score > 1)
     if spare is not None:
         plain = (made >= 0) | runs.backward[node]

@@ -25,6 +25,7 @@ Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
 _MAX, _MIN, _MEAN, _NORM = range(4)
+_BITS = np.array([[1], [2], [4], [8]], dtype=np.int8)  # of what is missing
 READ = frozenset(("relative_difference", "euclidean_distance"))  # of what was measured
 WORST = 10.0  # as far off as one can be: finite here, not there
 _MOST_SHOWN = 1000.0  # nothing is told to be off by more
@@ -137,37 +138,34 @@ def _read(
     table, bench = runs.npu.table, runs.bench.table
     debug, reference = table.statistics.take(rows, axis=1), bench.statistics.take(other, axis=1)
     absent = table.missing[rows] | bench.missing[other]
-    known = (absent[None, :] & (1 << np.arange(4))[:, None]) == 0
+    known = (absent & _BITS) == 0
     elements = result.elements[rows]
     with np.errstate(all="ignore"):
-        peak = np.fmax(np.abs(reference[_MAX]), np.abs(reference[_MIN]))
+        highest, lowest = np.abs(reference[:_MEAN])
+        peak = np.fmax(highest, lowest)
         rms = reference[_NORM] / np.sqrt(elements)
         rms = np.where(np.isfinite(rms) & (rms > 0), rms, peak)
         hides = masked_rows(debug), masked_rows(reference)
         masked = hides[0] | hides[1]
-        rms = np.where(masked, np.abs(reference[_MAX]), rms)
-        peak = np.where(masked, np.abs(reference[_MAX]), peak)
-        unit = np.stack(
-            [
-                np.fmax(rms, np.abs(reference[_MAX])),
-                np.fmax(rms, np.abs(reference[_MIN])),
-                rms,
-                reference[_NORM],
-            ]
-        )
+        rms = np.where(masked, highest, rms)
+        peak = np.where(masked, highest, peak)
+        unit = np.stack([np.fmax(rms, highest), np.fmax(rms, lowest), rms, reference[_NORM]])
         one_sign = reference[_MAX] * reference[_MIN] > 0
-        smallest = np.where(
-            one_sign, np.fmin(np.abs(reference[_MAX]), np.abs(reference[_MIN])), 0.0
-        )
+        smallest = np.where(one_sign, np.fmin(highest, lowest), 0.0)
         # Of what no call has made each element is rounded for itself, the smallest one as well.
         for_itself = one_sign & (runs.maker[rows] < 0) & _is_given(runs, rows)
         unit[:_MEAN, for_itself] = np.abs(reference[:_MEAN, for_itself])
         apart = np.abs(debug - reference)
-        apart[(debug == reference) | (np.isnan(debug) & np.isnan(reference))] = 0.0
+        endless = np.flatnonzero(np.isnan(apart).any(axis=0))
+        both = debug[:, endless], reference[:, endless]
+        alike = (both[0] == both[1]) | (np.isnan(both[0]) & np.isnan(both[1]))
+        apart[:, endless] = np.where(alike, 0.0, apart[:, endless])
         moved = np.where(apart == 0, 0.0, apart / unit)
         told = np.stack([peak, peak, np.fmax(rms, _TINY), np.fmax(reference[_NORM], _TINY)])
         shown = np.fmax.reduce(np.where(known, apart / told, np.nan), axis=0)
-    moved[_MIN:, masked] = _masked_otherwise(debug, reference, *hides)[masked]
+    moved[_MIN:, masked] = _masked_otherwise(
+        debug[:, masked], reference[:, masked], *(one[masked] for one in hides)
+    )
     moved = np.where(np.isfinite(moved) & known, moved, np.nan)
     moved[:, is_something] = WORST
     broken = known & (np.isfinite(debug) != np.isfinite(reference))
@@ -175,9 +173,10 @@ def _read(
     moved[:, broken[:_MEAN].any(axis=0)] = WORST
     moved = np.minimum(moved, WORST)
     several = elements >= SEVERAL  # of a single one all numbers are the same
-    several &= np.count_nonzero(debug != reference, axis=0) >= _THREE
-    result.is_factor[rows[several]] = _are_multiples(
-        debug[:, several], reference[:, several], rms[several]
+    several &= (debug != reference).sum(axis=0, dtype=np.uint8) >= _THREE
+    some = np.flatnonzero(several)
+    result.is_factor[rows[some]] = _are_multiples(
+        debug.take(some, axis=1), reference.take(some, axis=1), rms[some]
     )
     for column, values in (
         (result.rms, rms),
@@ -199,7 +198,8 @@ def _read(
     is_plain = np.isfinite(shown) & ~masked & ~broken[:_MEAN].any(axis=0)
     shown = np.where(is_plain, shown, size)
     result.shown[rows] = np.where(size > 0, np.minimum(shown, _MOST_SHOWN), 0.0)
-    one[:, rows] = np.where(runs.discrete[rows], _one_more(elements, reference, unit), 0.0)
+    whole = np.flatnonzero(runs.discrete[rows])
+    one[:, rows[whole]] = _one_more(elements[whole], reference[:, whole], unit[:, whole])
 
 
 def _shown_by_casts(result: Observations, runs: Runs) -> None:

@@ -236,8 +236,10 @@ def _of_doubled(part: Part, maker: Int, rows: Int) -> Bool:
     given = np.flatnonzero((table.section == Section.INPUT) & table.is_tensor & (maker >= 0))
     given = given[(ahead & part.calls.is_forward_call)[table.node[given]]]
     key = table.node[given].astype(np.int64) * (len(table) + 1) + maker[given]
-    _, which, times = np.unique(key, return_inverse=True, return_counts=True)
-    several = given[times[which] > 1]
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    alike = (np.diff(key, prepend=-1) == 0) | (np.diff(key, append=-1) == 0)
+    several = given[order[alike]]
     shapes = 2 + int(table.shape_id.max(initial=0))
     asked = table.node[several].astype(np.int64) * shapes + table.shape_id[several]
     shown = part.calls.twin[table.node[rows]].astype(np.int64) * shapes + table.shape_id[rows]
