@@ -18,6 +18,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.operators.operator import Kind
+from msprobe_builder.verdict.model.masked import MASK_FROM, masked_otherwise, masked_rows
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -30,11 +31,6 @@ READ = frozenset(("relative_difference", "euclidean_distance"))  # of what was m
 WORST = 10.0  # as far off as one can be: finite here, not there
 _MOST_SHOWN = 1000.0  # nothing is told to be off by more
 _TINY = 1e-300  # nothing is a share of nothing
-_MASK = 1e3  # a lowest number that many times the highest one hides what it stands for
-_MASK_FROM = -9e3
-_NOT_HIDDEN = -50.0  # an exponential of less is as good as none
-_BESIDE = 4.0
-_COUNTED = 1e-5  # of the hidden elements, what sums of a recorder cannot tell
 # Rounding is not quite without direction: a share of it moves mean and norm.
 COMMON = 0.12
 ROUNDED = 0.6  # of a rounding unit, what one operation loses
@@ -163,13 +159,13 @@ def _read(
         moved = np.where(apart == 0, 0.0, apart / unit)
         told = np.stack([peak, peak, np.fmax(rms, _TINY), np.fmax(reference[_NORM], _TINY)])
         shown = np.fmax.reduce(np.where(known, apart / told, np.nan), axis=0)
-    moved[_MIN:, masked] = _masked_otherwise(
+    moved[_MIN:, masked] = masked_otherwise(
         debug[:, masked], reference[:, masked], *(one[masked] for one in hides)
     )
     moved = np.where(np.isfinite(moved) & known, moved, np.nan)
     moved[:, is_something] = WORST
     broken = known & (np.isfinite(debug) != np.isfinite(reference))
-    broken &= ~((debug < _MASK_FROM) & (reference < _MASK_FROM))
+    broken &= ~((debug < MASK_FROM) & (reference < MASK_FROM))
     moved[:, broken[:_MEAN].any(axis=0)] = WORST
     moved = np.minimum(moved, WORST)
     several = elements >= SEVERAL  # of a single one all numbers are the same
@@ -285,30 +281,6 @@ def _are_multiples(debug: Float, reference: Float, rms: Float) -> Bool:
         least, most = np.fmin.reduce(share, axis=0), np.fmax.reduce(share, axis=0)
         near = (most - least) < _NEARLY * np.fmin(np.abs(least), np.abs(most))
     return np.asarray(near & (least * most > 0) & (np.isfinite(share).sum(axis=0) >= _THREE))
-
-
-def masked_rows(statistics: Float) -> Bool:
-    """Where the minimum is a number that stands for nothing."""
-    lowest = statistics[_MIN]
-    return np.asarray((lowest < _MASK_FROM) & (np.abs(lowest) > _MASK * np.abs(statistics[_MAX])))
-
-
-def _masked_otherwise(debug: Float, reference: Float, masked: Bool, other_masked: Bool) -> Float:
-    """What it makes of elements that one side alone has hidden; NaN where nobody knows.
-
-    A norm over its mask value is the root of how many elements are hidden.
-    """
-    with np.errstate(all="ignore"):
-        hidden, there = ((one[_NORM] / one[_MIN]) ** 2 for one in (debug, reference))
-        share = np.abs(hidden - there) / np.fmax(hidden, there)
-        # What is added to a mask value is there as well.
-        beside = _BESIDE * np.fmax(*(np.abs(one[_MAX] / one[_MIN]) for one in (debug, reference)))
-        share[share < np.fmax(_COUNTED, beside)] = 0.0
-        sees_all = ((debug[_MIN] > _NOT_HIDDEN) & other_masked) | (
-            (reference[_MIN] > _NOT_HIDDEN) & masked
-        )
-        share[masked != other_masked] = np.where(sees_all, 1.0, np.nan)[masked != other_masked]
-    return np.asarray(np.sqrt(share))
 
 
 def _resolution(runs: Runs, elements: Float, rows: Int, norms: Float, reference: Float) -> Float:
