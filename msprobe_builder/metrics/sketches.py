@@ -138,18 +138,18 @@ def shape_layouts(shape: Int, two: Bool, texts: Texts) -> tuple[Int, list[Shape]
 
     ``shape`` is an id of ``texts`` or -1, ``two`` says that its elements are complex.
     """
-    keys, number = np.unique(np.where(shape >= 0, 2 * shape + two, -1), return_inverse=True)
+    keys = np.where(shape >= 0, 2 * shape + two, 2 * len(texts))
     shapes: list[Shape] = []
-    place = np.full(len(keys), -1, dtype=np.int64)
-    for at, key in enumerate(keys.tolist()):
-        sizes = parse_numbers(texts.values[key // 2]) if key >= 0 else None
+    place = np.full(2 * len(texts) + 1, -1, dtype=np.int64)
+    for key in np.flatnonzero(np.bincount(keys, minlength=1)[: 2 * len(texts)]).tolist():
+        sizes = parse_numbers(texts.values[key // 2])
         if sizes is None or min(sizes, default=1) < 1 or prod(sizes) > LARGEST:
             continue
         if key % 2:  # complex numbers count as two beside each other
             sizes = [*sizes[:-1], 2 * sizes[-1]] if sizes else [2]
-        place[at] = len(shapes)
+        place[key] = len(shapes)
         shapes.append(tuple(sizes))
-    return place[number], shapes, layouts_of(shapes)
+    return place[keys], shapes, layouts_of(shapes)
 
 
 def whole_norms(recorded: Float, rows: NDArray[np.void]) -> Float:
