@@ -16,7 +16,7 @@ from msprobe_builder.graph.floating import epsilons, in_use, is_boolean, is_comp
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Apart, Metric
 from msprobe_builder.metrics.pairing import Pairs
-from msprobe_builder.metrics.where import Shape, difference_words
+from msprobe_builder.metrics.where import MERE, Shape, difference_words
 from msprobe_builder.sketch.definition import FLAT
 from msprobe_builder.sketch.estimates import Estimates, Layouts, estimates, layouts_of, moved_slices
 
@@ -96,9 +96,11 @@ def compare_sketches(
         column[told] = column[shown]
     values[:, told] = values[:, shown]
     if apart.said:
-        for place, source in zip(told.tolist(), shown.tolist(), strict=True):
-            if source in apart.said:
-                apart.said[place] = apart.said[source]
+        is_said = np.zeros(count, dtype=bool)
+        is_said[list(apart.said)] = True
+        which = is_said[shown]
+        for place, source in zip(told[which].tolist(), shown[which].tolist(), strict=True):
+            apart.said[place] = apart.said[source]
     metrics = {name: Metric(row, known) for name, row in zip(SKETCH_METRICS, values, strict=True)}
     for name in _SHARES:
         metrics[name] = Metric(metrics[name].value, known & ~np.isnan(metrics[name].value))
@@ -171,10 +173,14 @@ def _said(
 ) -> dict[int, Facts]:
     """What is said of some pairs, by place in ``which``."""
     shares = found.factor_share, found.offset_share, found.factor, found.offset
-    columns: list[NDArray[Any]] = [found.rows, found.columns, *shares]
+    columns: list[NDArray[Any]] = [one[which] for one in (found.rows, found.columns, *shares)]
+    told = (columns[0] | columns[1] > 0) | (moved >= 0).any(axis=1)
+    told |= (columns[2] > MERE) | (columns[3] > MERE)
+    places = np.flatnonzero(told)
     said = {}
     for place, number, rows, across, *rest in zip(
-        range(len(which)), layout.tolist(), *(one[which].tolist() for one in columns), strict=True
+        *(one.tolist() for one in (places, layout[places], *(one[places] for one in columns))),
+        strict=True,
     ):
         facts = difference_words(shapes[number], (rows, across), moved[place], *rest)
         if facts:

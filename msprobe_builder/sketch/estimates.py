@@ -280,9 +280,9 @@ def _with_edge(
         near = np.fmax(least, _NEAR[kept.sum(1)] * size)[:, None]
         gaps = np.abs(ours[:, here] - reference[:, there])
         is_so = ((gaps <= near) | ~kept).all(1) & (kept.sum(1) >= _SURELY_SHIFTED)
-        source = np.where(is_there & (gaps <= near), np.arange(SLICES)[there], NOWHERE)
+        is_found = is_there[is_so] & (gaps <= near)[is_so]
         result[is_so] = NOWHERE
-        result[is_so, here] = source[is_so]
+        result[is_so, here] = np.where(is_found, np.arange(SLICES)[there], NOWHERE)
     return result
 
 

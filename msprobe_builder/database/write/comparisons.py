@@ -88,6 +88,9 @@ def _note_ids(
     count: int, notes: dict[int, Fact | Facts], text_id: Callable[[str], int]
 ) -> list[int | None]:
     ids: list[int | None] = [None] * count
+    known: dict[int, int] = {}  # by the object, as one is said of many pairs
     for position, note in notes.items():
-        ids[position] = text_id(encode(note))
+        if id(note) not in known:
+            known[id(note)] = text_id(encode(note))
+        ids[position] = known[id(note)]
     return ids
