@@ -311,7 +311,9 @@ def _exchange_operands(npu: Part, bench: Part, other: Int) -> None:
 def _open_modules(part: Part) -> Bool:
     """Modules inside of which calls were recorded."""
     before = np.append(0, np.cumsum(part.calls.is_api))
-    return np.asarray(part.calls.is_module & (before[part.tree.subtree_end + 1] > before[1:]))
+    result = part.calls.is_module & (before[part.tree.subtree_end + 1] > before[1:])
+    result[0] = False  # the root, which nobody calls
+    return np.asarray(result)
 
 
 def _through_modules(part: Part, is_open: Bool, maker: Int) -> Int:
