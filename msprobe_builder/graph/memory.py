@@ -104,6 +104,8 @@ def _overwritten(part: Part, texts: Texts) -> Bool:
     table = part.table
     result = np.zeros(len(table), dtype=bool)
     talks = np.flatnonzero(part.calls.apis(communicates))
+    if not len(talks):
+        return result
     first = talks[part.calls.are(lambda one: "writes_first" in one.traits)[talks]]
     rows = np.flatnonzero((table.section == Section.INPUT) & np.isin(table.node, talks))
     is_first = np.isin(table.node[rows], first)

@@ -82,7 +82,8 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
         result[wanted] = _latest(tree, table, fingerprint, wanted, given, handed, at_start)
     changing = calls.apis(_changes_what_it_is_given)
     # One number tells, too, if it is none that many tensors are.
-    told = tells | ((table.numel == 1) & ~np.isin(np.abs(table.statistics[_MAX]), (0.0, 1.0)))
+    number = np.abs(table.statistics[_MAX])
+    told = tells | ((table.numel == 1) & (number != 0) & (number != 1))
     given = np.flatnonzero(is_output & changing[table.node] & told)
     wanted = np.flatnonzero(is_weight & told)
     if len(wanted) and len(given):

@@ -68,7 +68,9 @@ def of_outputs(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]
     stepped = evidence.does.breaks[node] & ~discrete & is_known
     score[stepped & _stepped_at_once(evidence, rows)] = CHOSE
     odd = _cast_alone(runs)[rows]
-    named = np.isin(node, list(evidence.arguments))
+    is_named = np.zeros(len(runs.npu.tree), dtype=bool)
+    is_named[list(evidence.arguments)] = True
+    named = is_named[node]
     # Whole numbers that differ are seen, whatever was expected of them.
     usual = np.where(discrete, 0.0, told)
     chosen = np.flatnonzero((score > 1) | odd | named)
