@@ -201,7 +201,8 @@ def _grouped(fingerprint: _Hash) -> tuple[Int, NDArray[np.bool_]]:
     alike = both[1:] == both[:-1]
     del both
     found = fingerprint[order]
-    others = np.append(True, found[1:] != found[:-1])
+    others = np.ones(len(found), dtype=bool)
+    others[1:] = found[1:] != found[:-1]
     if others[1:][alike].any():  # others with the same first bits
         order = np.argsort(fingerprint, kind="stable")
         found = fingerprint[order]
