@@ -370,9 +370,9 @@ def surprise(seen: Observations, rows: Int, expected: Float, carried: Float | fl
     with np.errstate(invalid="ignore"):
         times = _sorted(np.nan_to_num(seen.moved.take(rows, axis=1) / bars, nan=0.0))
         exact = seen.exact[rows] / (EXACT_OF_FEW * e + SUMMED)
-        many = seen.elements[rows] >= SEVERAL
-        sharp = (seen.exact[rows] / (EXACT_OF_MANY * e + SUMMED)) ** SHARPER
-        exact = np.where(many & (exact > 1), sharp, exact)
+        many = np.flatnonzero((seen.elements[rows] >= SEVERAL) & (exact > 1))
+        sharp = seen.exact[rows[many]] / (EXACT_OF_MANY * e[many] + SUMMED)
+        exact[many] = sharp**SHARPER
     # One number alone may be off by much: a single element, or few that are worse than the others.
     several = np.sqrt(times[-1] * np.fmax(times[-2], 1.0))
     # Rounding moves each by chance; that all move alike counts for each.
