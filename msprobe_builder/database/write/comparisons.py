@@ -74,9 +74,9 @@ def insert_comparisons(
         insert_rows(connection, f"{table} ({', '.join(columns)})", list(columns.values()))
 
 
-def _blobs(rows: NDArray[np.uint8]) -> list[bytes | None]:
+def _blobs(rows: NDArray[np.uint8]) -> list[bytearray | None]:
     """The bytes of each row, None of those without any but 0."""
-    content, width = rows.tobytes(), rows.shape[1]
+    content, width = bytearray(rows.tobytes()), rows.shape[1]
     told: list[bool] = np.any(rows, axis=1).tolist()
     return [
         content[place * width : (place + 1) * width] if is_told else None
