@@ -52,8 +52,8 @@ def give_back_pieces() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-_ARRAY = 4 << 20  # bytes; smaller ones are made and freed so often that this would take time
-_KEPT = 32 << 20  # bytes of smaller ones that are kept for those that come next
+_ARRAY = 8 << 20  # bytes; smaller ones are made and freed so often that this would take time
+_KEPT = 64 << 20  # bytes of smaller ones that are kept for those that come next
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
 
 

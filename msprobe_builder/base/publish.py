@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -111,7 +110,9 @@ def _is_running(process: int) -> bool:
 @cache
 def _host() -> str:
     """The machine or, where processes have numbers of their own, the container on it."""
-    host = re.sub(r"[^0-9a-z]", "-", socket.gethostname().lower())[:32] or "-"
+    from socket import gethostname
+
+    host = re.sub(r"[^0-9a-z]", "-", gethostname().lower())[:32] or "-"
     with suppress(OSError):  # Linux alone tells
         space = re.sub(r"\D", "", str(Path("/proc/self/ns/pid").readlink()))
         return host if space == _INITIAL_SPACE else f"{host}-{space}"

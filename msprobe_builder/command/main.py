@@ -63,7 +63,7 @@ def command_word(given: Sequence[str]) -> str | None:
     if not given or given[0].startswith("-"):
         return None
     word = given[0]
-    if word in COMMANDS or word in _others():
+    if word in COMMANDS or (word == Path(word).name and word in _others()):
         return word
     with suppress(OSError):  # such as a name that is too long
         if Path(word).exists():

@@ -40,7 +40,7 @@ def require_columns(connection: sqlite3.Connection, table: str, columns: Iterabl
     if not lacking:
         return
     statements = [_adding(table, column) for column in lacking]
-    if "CHECK" in current_layout().tables[table] and _is_told_alone(connection, table, statements):
+    if _is_told_alone(connection, table, statements):
         return
     for statement in statements:
         connection.execute(statement)
@@ -50,8 +50,9 @@ def _is_told_alone(connection: sqlite3.Connection, table: str, statements: list[
     """Whether the text of the schema could be changed alone, as rows need no change.
 
     To add a column to a table with conditions SQLite reads all its rows, to see whether these
-    still hold. What the schema says afterwards is asked of an empty table. Some systems let nobody
-    write it (SQLITE_DBCONFIG_DEFENSIVE); then nothing was changed.
+    still hold; and for each column it reads the whole schema anew. What the schema says afterwards
+    is asked of an empty table. Some systems let nobody write it (SQLITE_DBCONFIG_DEFENSIVE); then
+    nothing was changed.
     """
     wanted = "type = 'table' AND name = ?"
     [[before]] = connection.execute(f"SELECT sql FROM sqlite_schema WHERE {wanted}", (table,))

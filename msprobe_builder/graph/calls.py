@@ -65,14 +65,14 @@ class Calls:
         return [operator_of(stem) for stem in self.stems]
 
     @cached_property
-    def _kinds(self) -> tuple[list[Operator], NDArray[np.int32]]:
+    def _kinds(self) -> tuple[list[Operator], Int]:
         """The operators there are, and by node which of them: many stems have one."""
         places: dict[int, int] = {}
         several: list[Operator] = []
         for one in self.operators:
             if places.setdefault(id(one), len(several)) == len(several):
                 several.append(one)
-        which = np.array([places[id(one)] for one in self.operators], dtype=np.int32)
+        which = np.array([places[id(one)] for one in self.operators])
         return several, which[self.stem]
 
     @cached_property
@@ -81,6 +81,11 @@ class Calls:
         numbers: dict[str, int] = {}
         operator = self.of_stems(lambda stem: numbers.setdefault(_spelt(stem), len(numbers)))
         return np.asarray(operator * len(Direction) + self.direction)
+
+    def of_operators(self, number: Callable[[Operator], int]) -> Int:
+        """What ``number`` says of each node's operator."""
+        several, which = self._kinds
+        return np.array([number(one) for one in several], dtype=np.int64)[which]
 
     def do(self, question: questions.Question) -> Bool:
         """Calls and modules of whose operator the answer is yes."""
@@ -123,6 +128,17 @@ class Calls:
     def of_stems(self, number: Callable[[str], int]) -> Int:
         """What ``number`` says of each node's stem."""
         return np.array([number(stem) for stem in self.stems], dtype=np.int64)[self.stem]
+
+    def apis(self, question: Callable[[str], bool]) -> Bool:
+        """Calls that are no modules of whose stem the answer is yes.
+
+        Gradients of parameters may have as many stems as there are passes: they are not asked.
+        """
+        answers = np.zeros(len(self.stems), dtype=bool)
+        answers[self.stem[self.is_api]] = True
+        asked = np.flatnonzero(answers)
+        answers[asked] = [question(self.stems[stem]) for stem in asked.tolist()]
+        return np.asarray(answers[self.stem])
 
 
 def calls_of(names: Sequence[Name]) -> Calls:

@@ -78,7 +78,7 @@ def _written_over(part: Part, texts: Texts) -> Bool:
     """What calls write to, whole or in part, without reading it."""
     calls, table = part.calls, part.table
     # By their full names: ``normal`` reads what ``normal_`` writes to.
-    writes = calls.of_stems(lambda one: overwrites(one) or one.endswith(".__setitem__")) == 1
+    writes = calls.apis(lambda one: overwrites(one) or one.endswith(".__setitem__"))
     names = np.array([text in FIRST_OPERANDS for text in texts.values] + [False])
     is_input = table.section == Section.INPUT
     rows = (calls.is_forward_call & writes)[table.node] & is_input & names[table.name_id]
@@ -103,7 +103,9 @@ def _overwritten(part: Part, texts: Texts) -> Bool:
     """What communication is given to write to."""
     table = part.table
     result = np.zeros(len(table), dtype=bool)
-    talks = np.flatnonzero(part.calls.is_api & (part.calls.of_stems(communicates) == 1))
+    talks = np.flatnonzero(part.calls.apis(communicates))
+    if not len(talks):
+        return result
     first = talks[part.calls.are(lambda one: "writes_first" in one.traits)[talks]]
     rows = np.flatnonzero((table.section == Section.INPUT) & np.isin(table.node, talks))
     is_first = np.isin(table.node[rows], first)

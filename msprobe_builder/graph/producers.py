@@ -61,8 +61,7 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
     tells = table.statistics[_MAX] != table.statistics[_MIN]
     exact = _hash([table.shape_id, table.dtype_id, *sums], table.statistics)
     loose = _hash([table.numel.view(np.int64), *sums], table.statistics[:2])
-    writes = calls.is_api & (calls.of_stems(_writes) == 1)
-    written = is_input & writes[table.node] & (table.position == 0)
+    written = is_input & calls.apis(_writes)[table.node] & (table.position == 0)
     if table.origins is not None:
         _take_recorded(tree, table, table.origins, handed, passed_on, result)
         told = table.origins.settled
@@ -81,10 +80,11 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
         if not len(wanted) or not len(given):
             continue
         result[wanted] = _latest(tree, table, fingerprint, wanted, given, handed, at_start)
-    changing = calls.of_stems(_changes_what_it_is_given) == 1
+    changing = calls.apis(_changes_what_it_is_given)
     # One number tells, too, if it is none that many tensors are.
-    told = tells | ((table.numel == 1) & ~np.isin(np.abs(table.statistics[_MAX]), (0.0, 1.0)))
-    given = np.flatnonzero(is_output & (changing & calls.is_api)[table.node] & told)
+    number = np.abs(table.statistics[_MAX])
+    told = tells | ((table.numel == 1) & (number != 0) & (number != 1))
+    given = np.flatnonzero(is_output & changing[table.node] & told)
     wanted = np.flatnonzero(is_weight & told)
     if len(wanted) and len(given):
         result[wanted] = _latest(tree, table, exact, wanted, given, handed, weights_at_start)
@@ -166,15 +166,15 @@ def _latest(
     del begins, ends, begin, end  # of a million calls each column of rows takes 25 MB
     order = np.argsort(moment, kind="stable")
     del moment
-    order = order[_grouped(fingerprint[row[order]])]
-    row = row[order]
-    last = np.where(order < len(given), np.arange(len(order)), -1)
-    np.maximum.accumulate(last, out=last)
-    source = np.where(last >= 0, row[last], -1)
-    source[fingerprint[source] != fingerprint[row]] = -1
-    found = np.empty(len(order), dtype=np.int64)
-    found[order] = source
-    return found[len(given) :]
+    places, others = _grouped(fingerprint[row[order]])
+    order = order[places]
+    place = np.arange(len(order))
+    last = np.maximum.accumulate(np.where(order < len(given), place, -1))
+    first = np.maximum.accumulate(np.where(others, place, 0))  # with the same fingerprint
+    known = np.flatnonzero((last >= first) & (order >= len(given)))
+    found = np.full(len(wanted), -1)
+    found[order[known] - len(given)] = row[order[last[known]]]
+    return found
 
 
 def _may_be_among(several: _Hash, others: _Hash) -> NDArray[np.bool_]:
@@ -185,11 +185,11 @@ def _may_be_among(several: _Hash, others: _Hash) -> NDArray[np.bool_]:
     return np.asarray(sieve[several >> shift])
 
 
-def _grouped(fingerprint: _Hash) -> Int:
+def _grouped(fingerprint: _Hash) -> tuple[Int, NDArray[np.bool_]]:
     """The places of equal fingerprints one behind another, those of each in their order.
 
-    One number holds the first bits of a fingerprint and its place, as numbers are sorted in a
-    fraction of the time that it takes to sort places by them.
+    And which of them are the first of theirs. One number holds the first bits of a fingerprint and
+    its place, as numbers are sorted in a fraction of the time that it takes to sort places by them.
     """
     bits = np.uint64(len(fingerprint).bit_length())
     both = fingerprint >> bits
@@ -201,9 +201,13 @@ def _grouped(fingerprint: _Hash) -> Int:
     alike = both[1:] == both[:-1]
     del both
     found = fingerprint[order]
-    if (found[1:] != found[:-1])[alike].any():  # others with the same first bits
-        return np.argsort(fingerprint, kind="stable")
-    return order
+    others = np.ones(len(found), dtype=bool)
+    others[1:] = found[1:] != found[:-1]
+    if others[1:][alike].any():  # others with the same first bits
+        order = np.argsort(fingerprint, kind="stable")
+        found = fingerprint[order]
+        others[1:] = found[1:] != found[:-1]
+    return order, others
 
 
 def _hash(columns: list[Int], statistics: NDArray[np.float64]) -> _Hash:

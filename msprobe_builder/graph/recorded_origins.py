@@ -85,8 +85,10 @@ def _numbers(rows: NDArray[Any], flow: RecordedFlow) -> Int:
     """One number for all rows with the same makers."""
     result = np.empty(len(rows), dtype=np.int64)
     is_single = rows["count"] == 0
-    keys = [rows[key][is_single].astype(np.uint64) for key in _MAKER]
-    singles = _grouped(keys)
+    kind, maker, section, position = (rows[key][is_single].astype(np.int64) for key in _MAKER)
+    # Two numbers hold the four, as positions have 31 bits.
+    _, made = np.unique(kind << 32 | maker, return_inverse=True)
+    _, singles = np.unique((made << 3 | section) << 31 | position, return_inverse=True)
     result[is_single] = singles
     known: dict[tuple[Any, ...], int] = {}
     first = int(singles.max(initial=-1)) + 1
@@ -104,20 +106,15 @@ def _numbers(rows: NDArray[Any], flow: RecordedFlow) -> Int:
     return result
 
 
-def _grouped(keys: list[NDArray[Any]]) -> Int:
-    """One number for equal columns."""
-    result = np.zeros(len(keys[0]), dtype=np.int64)
-    for key in keys:
-        _, values = np.unique(key, return_inverse=True)
-        _, result = np.unique(
-            result * (int(values.max(initial=0)) + 1) + values, return_inverse=True
-        )
-    return result
-
-
 def _of_inputs(table: ParameterTable, same: Int) -> NDArray[np.bool_]:
     """Outputs that are what their call was given."""
-    known = same >= 0
     both = table.node * (int(same.max(initial=0)) + 1) + same
-    given = both[known & (table.section == Section.INPUT)]
-    return np.asarray(known & (table.section == Section.OUTPUT) & np.isin(both, given))
+    given, put_out = (
+        np.flatnonzero((same >= 0) & (table.section == int(section)))
+        for section in (Section.INPUT, Section.OUTPUT)
+    )
+    handed = np.sort(both[given], kind="stable")  # nearly in order already
+    place = np.searchsorted(handed, both[put_out])
+    result = np.zeros(len(table), dtype=bool)
+    result[put_out] = np.append(handed, -1)[place] == both[put_out]
+    return result

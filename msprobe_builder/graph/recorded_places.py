@@ -50,6 +50,8 @@ def shown(rows: NDArray[Any], *, by_argument: bool) -> NDArray[Any]:
     rows = rows.copy()
     for there, here in _INSTEAD:
         are_instead = rows["section"] == there
+        if not are_instead.any():
+            continue
         is_replaced = np.isin(rows["record"], rows["record"][are_instead])
         rows["section"][are_instead] = here
         rows = rows[are_instead | ~(is_replaced & (rows["section"] == here))]

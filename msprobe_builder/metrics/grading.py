@@ -64,8 +64,6 @@ PROFILES = {
     Task.STRUCTURE: STRUCTURE_PROFILE,
 }
 
-_OUTPUTS = (Section.OUTPUT, Section.PARAMETERS_GRAD)
-
 
 @dataclass(frozen=True)
 class Evidence:
@@ -83,7 +81,8 @@ class Evidence:
 
 def is_output(table: ParameterTable) -> NDArray[np.bool_]:
     """Rows that a node puts out."""
-    return np.isin(table.section, _OUTPUTS)
+    put_out = table.section == int(Section.OUTPUT)  # an enumeration makes 64 bits of each
+    return np.asarray(put_out | (table.section == int(Section.PARAMETERS_GRAD)))
 
 
 def is_broken(table: ParameterTable) -> NDArray[np.bool_]:

@@ -16,7 +16,7 @@ from msprobe_builder.graph.floating import epsilons, in_use, is_boolean, is_comp
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Apart, Metric
 from msprobe_builder.metrics.pairing import Pairs
-from msprobe_builder.metrics.where import Shape, difference_words
+from msprobe_builder.metrics.where import MERE, Shape, difference_words
 from msprobe_builder.sketch.definition import FLAT
 from msprobe_builder.sketch.estimates import Estimates, Layouts, estimates, layouts_of, moved_slices
 
@@ -96,9 +96,11 @@ def compare_sketches(
         column[told] = column[shown]
     values[:, told] = values[:, shown]
     if apart.said:
-        for place, source in zip(told.tolist(), shown.tolist(), strict=True):
-            if source in apart.said:
-                apart.said[place] = apart.said[source]
+        is_said = np.zeros(count, dtype=bool)
+        is_said[list(apart.said)] = True
+        which = is_said[shown]
+        for place, source in zip(told[which].tolist(), shown[which].tolist(), strict=True):
+            apart.said[place] = apart.said[source]
     metrics = {name: Metric(row, known) for name, row in zip(SKETCH_METRICS, values, strict=True)}
     for name in _SHARES:
         metrics[name] = Metric(metrics[name].value, known & ~np.isnan(metrics[name].value))
@@ -138,18 +140,18 @@ def shape_layouts(shape: Int, two: Bool, texts: Texts) -> tuple[Int, list[Shape]
 
     ``shape`` is an id of ``texts`` or -1, ``two`` says that its elements are complex.
     """
-    keys, number = np.unique(np.where(shape >= 0, 2 * shape + two, -1), return_inverse=True)
+    keys = np.where(shape >= 0, 2 * shape + two, 2 * len(texts))
     shapes: list[Shape] = []
-    place = np.full(len(keys), -1, dtype=np.int64)
-    for at, key in enumerate(keys.tolist()):
-        sizes = parse_numbers(texts.values[key // 2]) if key >= 0 else None
+    place = np.full(2 * len(texts) + 1, -1, dtype=np.int64)
+    for key in np.flatnonzero(np.bincount(keys, minlength=1)[: 2 * len(texts)]).tolist():
+        sizes = parse_numbers(texts.values[key // 2])
         if sizes is None or min(sizes, default=1) < 1 or prod(sizes) > LARGEST:
             continue
         if key % 2:  # complex numbers count as two beside each other
             sizes = [*sizes[:-1], 2 * sizes[-1]] if sizes else [2]
-        place[at] = len(shapes)
+        place[key] = len(shapes)
         shapes.append(tuple(sizes))
-    return place[number], shapes, layouts_of(shapes)
+    return place[keys], shapes, layouts_of(shapes)
 
 
 def whole_norms(recorded: Float, rows: NDArray[np.void]) -> Float:
@@ -171,10 +173,14 @@ def _said(
 ) -> dict[int, Facts]:
     """What is said of some pairs, by place in ``which``."""
     shares = found.factor_share, found.offset_share, found.factor, found.offset
-    columns: list[NDArray[Any]] = [found.rows, found.columns, *shares]
+    columns: list[NDArray[Any]] = [one[which] for one in (found.rows, found.columns, *shares)]
+    told = (columns[0] | columns[1] > 0) | (moved >= 0).any(axis=1)
+    told |= (columns[2] > MERE) | (columns[3] > MERE)
+    places = np.flatnonzero(told)
     said = {}
     for place, number, rows, across, *rest in zip(
-        range(len(which)), layout.tolist(), *(one[which].tolist() for one in columns), strict=True
+        *(one.tolist() for one in (places, layout[places], *(one[places] for one in columns))),
+        strict=True,
     ):
         facts = difference_words(shapes[number], (rows, across), moved[place], *rest)
         if facts:

@@ -22,7 +22,7 @@ from msprobe_builder.sketch.estimates import slices_of
 Shape = tuple[int, ...]
 Run = tuple[int, int, int]  # first, behind the last, how much further the reference has it
 
-_MERE = 0.99  # share of a difference that is said to be nothing but a factor or an offset
+MERE = 0.99  # share of a difference that is said to be nothing but a factor or an offset
 _MOST_EXCHANGES = 4  # that are listed
 
 
@@ -40,9 +40,9 @@ def difference_words(
     ``masks`` are the slices of rows and columns that differ, ``moved`` is (2 * SLICES,).
     """
     found = _where(shape, *masks, moved.tobytes())
-    if not found and factor_share > _MERE:
+    if not found and factor_share > MERE:
         return (fact("where.factor", times=float(f"{factor:.4g}")),)
-    if not found and offset_share > _MERE:
+    if not found and offset_share > MERE:
         return (fact("where.offset", by=float(f"{offset:.3g}")),)
     return found
 

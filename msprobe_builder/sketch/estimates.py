@@ -235,18 +235,30 @@ def _moved(ours: Floats, reference: Floats, least: Floats, counts: Ints) -> Slic
     near = np.fmax(least, _NEAR[differs.sum(1)] * size)
     found = _with_edge(ours, reference, differs, size, least, counts)
     # Of numbers that are the same in another order the smallest is the smallest, and so on.
+    few = np.flatnonzero(_ends_alike(ours, reference, differs, near + _LITTLE * most))
+    ours, reference, differs = ours[few], reference[few], differs[few]
     order, there = (np.argsort(np.where(differs, one, np.inf), 1) for one in (ours, reference))
     gaps = np.take_along_axis(ours, order, 1) - np.take_along_axis(reference, there, 1)
     worst = np.where(np.arange(SLICES) < differs.sum(1)[:, None], np.abs(gaps), 0.0).max(1)
-    few = np.flatnonzero(worst <= near + _LITTLE * most)
+    alike = np.flatnonzero(worst <= near[few] + _LITTLE * most[few])
+    few = few[alike]
     sources = np.full((len(few), SLICES), NOWHERE)
-    np.put_along_axis(sources, order[few], there[few], 1)
-    sources = np.where(differs[few], sources, NOWHERE)
-    round_ = _all_round(ours[few], reference[few], sources, near[few], counts[few])
-    is_order = (worst[few] <= near[few])[:, None]
+    np.put_along_axis(sources, order[alike], there[alike], 1)
+    sources = np.where(differs[alike], sources, NOWHERE)
+    round_ = _all_round(ours[alike], reference[alike], sources, near[few], counts[few])
+    is_order = (worst[alike] <= near[few])[:, None]
     exchanged = np.where(is_order & (sources != np.arange(SLICES)), sources, NOWHERE)
     found[few] = np.where((round_ >= 0).any(1, keepdims=True), round_, exchanged)
     result[at] = found
+    return result
+
+
+def _ends_alike(ours: Floats, reference: Floats, differs: Bools, near: Floats) -> Bools:
+    """Whether the smallest and the largest of some numbers are, which most that differ are not."""
+    result = np.ones(len(ours), dtype=bool)
+    for end, nothing in ((np.min, np.inf), (np.max, -np.inf)):
+        one, other = (end(np.where(differs, side, nothing), axis=1) for side in (ours, reference))
+        result &= np.abs(one - other) <= near
     return result
 
 
@@ -270,19 +282,25 @@ def _with_edge(
 ) -> Slices:
     """The same of a short shift, of which nobody knows what came in at the edge."""
     result = np.full(ours.shape, NOWHERE, dtype=np.int8)
+    every, place = np.arange(len(ours)), np.arange(SLICES)
+    ends = SLICES - 1 - differs[:, ::-1].argmax(1), differs.argmax(1)
     for by in (-3, 3, -2, 2, -1, 1):
+        # Of most that differ the one that is furthest from the edge is found nowhere near.
+        end = ends[by < 0]
+        source = np.clip(end - by, 0, SLICES - 1)
+        gap = np.abs(ours[every, end] - reference[every, source])
+        is_outside = (end - by < 0) | (end - by >= counts)
+        at = np.flatnonzero(is_outside | (gap <= np.fmax(least, _NEAR[-1] * size)))
         here = slice(by, None) if by > 0 else slice(None, by)
         there = slice(None, -by) if by > 0 else slice(-by, None)
-        is_there = (np.arange(SLICES)[here] < counts[:, None]) & (
-            np.arange(SLICES)[there] < counts[:, None]
-        )
-        kept = differs[:, here] & is_there
-        near = np.fmax(least, _NEAR[kept.sum(1)] * size)[:, None]
-        gaps = np.abs(ours[:, here] - reference[:, there])
-        is_so = ((gaps <= near) | ~kept).all(1) & (kept.sum(1) >= _SURELY_SHIFTED)
-        source = np.where(is_there & (gaps <= near), np.arange(SLICES)[there], NOWHERE)
-        result[is_so] = NOWHERE
-        result[is_so, here] = source[is_so]
+        is_there = (place[here] < counts[at, None]) & (place[there] < counts[at, None])
+        kept = differs[at, here] & is_there
+        near = np.fmax(least[at], _NEAR[kept.sum(1)] * size[at])[:, None]
+        is_near = np.abs(ours[at, here] - reference[at, there]) <= near
+        is_so = (is_near | ~kept).all(1) & (kept.sum(1) >= _SURELY_SHIFTED)
+        result[at[is_so]] = NOWHERE
+        is_found = is_there[is_so] & is_near[is_so]
+        result[at[is_so], here] = np.where(is_found, place[there], NOWHERE)
     return result
 
 

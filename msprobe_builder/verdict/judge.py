@@ -20,6 +20,7 @@ from msprobe_builder.facts.fact import Fact, Facts, fact, has_code
 from msprobe_builder.facts.words import HIDDEN
 from msprobe_builder.graph.tree import LARGE
 from msprobe_builder.metrics.comparison import Comparisons
+from msprobe_builder.metrics.grading import is_output
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.differences.arguments import differing_arguments
 from msprobe_builder.verdict.differences.histories import without_history
@@ -352,7 +353,7 @@ def _reasons(evidence: Evidence, role: Int) -> dict[int, str]:
     runs = evidence.runs
     tree, table = runs.npu.tree, runs.npu.table
     recorded = np.zeros(len(tree), dtype=bool)
-    recorded[table.node[np.isin(table.section, (Section.OUTPUT, Section.PARAMETERS_GRAD))]] = True
+    recorded[table.node[is_output(table)]] = True
     result = {}
     for node in np.flatnonzero(role == CallRole.UNKNOWN).tolist():
         if tree.parsed[node].kind is Kind.COLLECTION or node == 0:

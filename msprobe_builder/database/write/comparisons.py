@@ -74,9 +74,9 @@ def insert_comparisons(
         insert_rows(connection, f"{table} ({', '.join(columns)})", list(columns.values()))
 
 
-def _blobs(rows: NDArray[np.uint8]) -> list[bytes | None]:
+def _blobs(rows: NDArray[np.uint8]) -> list[bytearray | None]:
     """The bytes of each row, None of those without any but 0."""
-    content, width = rows.tobytes(), rows.shape[1]
+    content, width = bytearray(rows.tobytes()), rows.shape[1]
     told: list[bool] = np.any(rows, axis=1).tolist()
     return [
         content[place * width : (place + 1) * width] if is_told else None
@@ -88,6 +88,9 @@ def _note_ids(
     count: int, notes: dict[int, Fact | Facts], text_id: Callable[[str], int]
 ) -> list[int | None]:
     ids: list[int | None] = [None] * count
+    known: dict[int, int] = {}  # by the object, as one is said of many pairs
     for position, note in notes.items():
-        ids[position] = text_id(encode(note))
+        if id(note) not in known:
+            known[id(note)] = text_id(encode(note))
+        ids[position] = known[id(note)]
     return ids

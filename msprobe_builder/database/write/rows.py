@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterator
 from itertools import islice
@@ -12,6 +13,11 @@ import numpy as np
 _BLOCK = 4096  # rows that are Python objects at a time: they take eight times their columns
 BLOCK = 16 * _BLOCK  # rows whose columns are made for storing them, at a time
 _TOGETHER = 16  # rows of one statement: beginning and ending it costs as much as a row
+
+
+# SQLite stores NaN as NULL, and takes floats and bytearrays as they are: of None, and of bytes,
+# Python asks all adapters each time, which takes as long as storing it.
+_NULL = math.nan
 
 
 class OrNull(NamedTuple):
@@ -46,14 +52,14 @@ def _parts(column: Any) -> Iterator[Any]:
     if isinstance(column, OrNull):
         for part in _parts(np.asarray(column.column)):
             objects = np.array(part, dtype=object)
-            objects[np.equal(part, column.null)] = None
+            objects[np.equal(part, column.null)] = _NULL
             yield objects
     elif isinstance(column, np.ndarray):
         yield from (column[at : at + _BLOCK] for at in range(0, len(column), _BLOCK))
     else:
         rest = iter(column)
         while part := list(islice(rest, _BLOCK)):
-            yield part
+            yield [_NULL if one is None else one for one in part] if None in part else part
 
 
 def clean(text: str) -> str:

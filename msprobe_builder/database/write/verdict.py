@@ -7,7 +7,7 @@ import sqlite3
 import numpy as np
 
 from msprobe_builder.base.codes import CallRole
-from msprobe_builder.database.write.rows import OrNull, insert_rows
+from msprobe_builder.database.write.rows import OrNull, clean, insert_rows
 from msprobe_builder.facts.fact import encode
 from msprobe_builder.verdict.ruling.across import Ruling
 from msprobe_builder.verdict.ruling.all_ranks import AllRanks
@@ -25,7 +25,7 @@ def write_judgement(connection: sqlite3.Connection, judgement: Judgement, nodes:
             judgement.step,
             judgement.rank,
             judgement.conclusion,
-            encode(judgement.said),
+            clean(encode(judgement.said)),
             judgement.compared,
             judgement.noise,  # SQLite stores NaN as NULL
         ),
@@ -43,7 +43,7 @@ def write_judgement(connection: sqlite3.Connection, judgement: Judgement, nodes:
                 one.expected,
                 one.followers,
                 one.source,
-                encode(one.evidence),
+                clean(encode(one.evidence)),
                 ",".join(map(str, one.ranks)) or None,
             )
             for place, one in enumerate(judgement.suspects, 1)
@@ -98,7 +98,7 @@ def write_ruling(
     connection.executemany(
         "UPDATE suspect SET strength = ?, evidence = ? WHERE suspect_id = ?",
         [
-            (one.strength, encode(one.evidence), one.suspect_id)
+            (one.strength, clean(encode(one.evidence)), one.suspect_id)
             for one in all_ranks.accused
             if one.changed or one.otherwise is not None
         ],
@@ -106,10 +106,10 @@ def write_ruling(
     changed = [one for one in all_ranks.places if one.changed]
     connection.executemany(
         "UPDATE verdict SET conclusion = ?, sentence = ? WHERE step = ? AND rank = ?",
-        [(one.conclusion, encode(one.said), one.step, one.rank) for one in changed],
+        [(one.conclusion, clean(encode(one.said)), one.step, one.rank) for one in changed],
     )
     connection.execute(
         "INSERT INTO verdict (conclusion, sentence, compared, next_dump)"
         " SELECT ?, ?, coalesce(?, sum(compared)), ? FROM verdict",
-        (ruling.conclusion, encode(ruling.said), compared, proposal),
+        (ruling.conclusion, clean(encode(ruling.said)), compared, proposal),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,8 +17,6 @@ from msprobe_builder.dump.source import Source
 from msprobe_builder.merge.ranks.replica_source import ReplicaSource
 from msprobe_builder.pipeline.compare import PairJob, Report
 from msprobe_builder.pipeline.kept import Keeper
-
-_log = logging.getLogger(__name__)
 
 # Builds one job into a shard; must be importable by name for other processes. What several jobs
 # need is kept between them by who runs them: threads of one worker share a keeper.
@@ -71,7 +68,9 @@ def attempt(work: Work, job: PairJob, folder: Path, report: Report, keeper: Keep
     except MemoryError:
         problem = f"There is not enough memory to build {job.npu}; use fewer --workers."
     except Exception as error:  # a fault of ours; the other ranks shall not suffer from it
-        _log.exception("Could not build %s", job.npu)
+        import logging
+
+        logging.getLogger(__name__).exception("Could not build %s", job.npu)
         problem = (
             f"An unexpected {type(error).__name__} ended the build of {job.npu}; "
             "please report it with what the log says."

@@ -229,10 +229,11 @@ def _joined_otherwise(
 
 def _shapes(table: ParameterTable, nodes: NDArray[np.bool_]) -> dict[int, list[int]]:
     """The shapes of the tensors that some calls are given, in their order."""
-    rows = table.is_tensor & (table.section == Section.INPUT) & (table.shape_id >= 0)
+    asked = table.is_tensor & (table.section == Section.INPUT) & (table.shape_id >= 0)
+    rows = np.flatnonzero(asked & nodes[table.node])
     result: dict[int, list[int]] = {}
-    for row in np.flatnonzero(rows & nodes[table.node]).tolist():
-        result.setdefault(int(table.node[row]), []).append(int(table.shape_id[row]))
+    for node, shape in zip(table.node[rows].tolist(), table.shape_id[rows].tolist(), strict=True):
+        result.setdefault(node, []).append(shape)
     return result
 
 
@@ -259,10 +260,11 @@ def _other_dimensions(
 
 def _lists(table: ParameterTable, nodes: Int, texts: Texts) -> dict[tuple[int, str], list[str]]:
     """Plain arguments of some calls that are made of several values, by node and name."""
-    chosen = np.isin(table.node, nodes) & ~table.is_tensor & (table.section == Section.INPUT)
+    rows = np.flatnonzero(~table.is_tensor & (table.section == Section.INPUT))
+    rows = rows[np.isin(table.node[rows], nodes)]
     result: dict[tuple[int, str], list[str]] = {}
-    for row in np.flatnonzero(chosen).tolist():
-        name, _, inner = texts.values[table.name_id[row]].removeprefix("input.").partition(".")
+    for row, text in zip(rows.tolist(), table.name_id[rows].tolist(), strict=True):
+        name, _, inner = texts.values[text].removeprefix("input.").partition(".")
         if inner:
             result.setdefault((int(table.node[row]), name), []).append(_shown(table, row, texts))
     return result

@@ -86,7 +86,7 @@ def _inside_functions(part: Part, producer: Int) -> Bool:
     is_output = table.is_tensor & (table.section == Section.OUTPUT)
     learns = np.zeros(len(tree), dtype=bool)
     learns[table.node[is_output & (table.requires_grad == 1)]] = True
-    own = calls.is_forward_call & (calls.of_stems(has_own_gradient) == 1) & learns
+    own = calls.is_forward_call & calls.apis(has_own_gradient) & learns
     beside = calls.is_forward_call & calls.is_api & ~learns
     for node in np.flatnonzero(own).tolist():
         made = producer[inputs_of(table, node)]

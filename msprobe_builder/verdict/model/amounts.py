@@ -11,7 +11,8 @@ from msprobe_builder.operators import questions
 from msprobe_builder.verdict.model.conduct import MOVES, PRODUCTS, REACH, SUMS, Conduct
 from msprobe_builder.verdict.model.elements import STEEPEST, of_smallest
 from msprobe_builder.verdict.model.judged_rows import JudgedRows
-from msprobe_builder.verdict.model.observations import WORST, Observations, masked_rows
+from msprobe_builder.verdict.model.masked import masked_rows
+from msprobe_builder.verdict.model.observations import WORST, Observations
 from msprobe_builder.verdict.model.products import CLIP
 from msprobe_builder.verdict.model.runs import Runs
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part, inputs_of, tensors_of
 from msprobe_builder.operators.operator import Kind
-from msprobe_builder.verdict.model.observations import masked_rows
+from msprobe_builder.verdict.model.masked import masked_rows
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]

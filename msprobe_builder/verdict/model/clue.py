@@ -162,6 +162,7 @@ def idle_calls(part: Part) -> Bool:
         column[table.node[rows]] = rows
     hands_on = calls.are(lambda one: one.kind in _HANDS_ON or "itself" in one.keeps)
     chosen = hands_on & (calls.direction == Direction.FORWARD) & (first >= 0) & (result >= 0)
-    own, made = table.statistics[:, first], table.statistics[:, result]
-    same = ((own == made) | (np.isnan(own) & np.isnan(made))).all(axis=0)
-    return np.asarray(chosen & same & (table.dtype_id[first] == table.dtype_id[result]))
+    chosen[chosen] = table.dtype_id[first[chosen]] == table.dtype_id[result[chosen]]
+    own, made = (table.statistics.take(rows[chosen], axis=1) for rows in (first, result))
+    chosen[chosen] = ((own == made) | (np.isnan(own) & np.isnan(made))).all(axis=0)
+    return np.asarray(chosen)

@@ -5,6 +5,7 @@ e of an output is √(Σ(κᵢeᵢ)² + u²). Operators fall into few kinds of �
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part
 from msprobe_builder.operators.operator import Kind, Operator
+from msprobe_builder.operators.questions import Question
 from msprobe_builder.verdict.differences.drawn import drawing_calls
 from msprobe_builder.verdict.model.observations import Observations
 from msprobe_builder.verdict.model.runs import Runs
@@ -68,39 +70,38 @@ class Conduct:
 
 def conduct_of(part: Part, texts: Texts, told: Bool) -> Conduct:
     """What all nodes do; ``told`` are those whose operator tells, others are plain."""
-    operators = part.calls.operators
 
-    def by_node(answers: list[int]) -> Int:
-        return np.where(told, np.array(answers, dtype=np.int64)[part.calls.stem], 0)
+    def by_node(number: Callable[[Operator], int]) -> Int:
+        return np.where(told, part.calls.of_operators(number), 0)
 
-    def where(answers: list[bool]) -> Bool:
-        return np.asarray(by_node([int(one) for one in answers]) == 1)
+    def where(question: Question) -> Bool:
+        return part.calls.do(question) & told
 
-    kind = by_node([_kind(one) for one in operators])
-    powers = where(["powers" in one.condition for one in operators])
+    kind = by_node(_kind)
+    powers = where(lambda one: "powers" in one.condition)
     draws = drawing_calls(part, texts)
     return Conduct(
         kind,
         np.where(powers, _OF_POWERS, _GAIN[kind]),
-        by_node([_steepness(one) for one in operators]),
-        where([bool(one.breaks & {"jumps", "steps"}) for one in operators]),
-        where([bool(one.breaks) for one in operators]),
-        where(["sign" in one.breaks for one in operators]),
-        where([bool(one.condition & {"periodic", "near_one"}) for one in operators]),
-        where([one.name in _EXPONENTIAL for one in operators]),
-        where(["quotient" in one.condition for one in operators]),
-        where([one.kind is Kind.NORMALISE for one in operators]),
-        where([one.kind is Kind.REDUCTION and "sums" in one.condition for one in operators]),
-        where([_averages(one) for one in operators]),
-        where(["bounded" in one.condition for one in operators]),
-        where([one.name == "mul" for one in operators]),
-        where([one.kind in _ALONG and "mul" in one.parts for one in operators]),
-        where([one.kind not in _SIZED and "sizes" not in one.traits for one in operators]),
-        where([_is_composite(one) for one in operators]),
-        where([one.kind is not Kind.OTHER for one in operators]),
-        where([one.kind is Kind.COLLECTIVE for one in operators]),
+        by_node(_steepness),
+        where(lambda one: bool(one.breaks & {"jumps", "steps"})),
+        where(lambda one: bool(one.breaks)),
+        where(lambda one: "sign" in one.breaks),
+        where(lambda one: bool(one.condition & {"periodic", "near_one"})),
+        where(lambda one: one.name in _EXPONENTIAL),
+        where(lambda one: "quotient" in one.condition),
+        where(lambda one: one.kind is Kind.NORMALISE),
+        where(lambda one: one.kind is Kind.REDUCTION and "sums" in one.condition),
+        where(_averages),
+        where(lambda one: "bounded" in one.condition),
+        where(lambda one: one.name == "mul"),
+        where(lambda one: one.kind in _ALONG and "mul" in one.parts),
+        where(lambda one: one.kind not in _SIZED and "sizes" not in one.traits),
+        where(_is_composite),
+        where(lambda one: one.kind is not Kind.OTHER),
+        where(lambda one: one.kind is Kind.COLLECTIVE),
         draws,
-        draws | where([one.kind is Kind.EMPTY for one in operators]),
+        draws | where(lambda one: one.kind is Kind.EMPTY),
     )
 
 

@@ -15,6 +15,7 @@ from msprobe_builder.verdict.model.clue import ONE_SIDED, Clue, Evidence
 from msprobe_builder.verdict.model.outputs import same_shapes
 from msprobe_builder.verdict.model.runs import Runs
 
+Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 _BY_CHANCE = 32.0  # times nearer a single number has to be
@@ -56,8 +57,8 @@ class Ways:
         given = np.flatnonzero(runs.rows(Section.INPUT) & (runs.origin >= 0))
         order = np.argsort(runs.origin[given], kind="stable")
         self._by = table.node[given][order]
-        self._first_user = np.searchsorted(runs.origin[given][order], np.arange(len(table) + 1))
-        self._first_row = np.searchsorted(table.node, np.arange(len(runs.npu.tree) + 1))
+        self._first_user = _firsts(runs.origin[given], len(table))
+        self._first_row = _firsts(table.node, len(runs.npu.tree))
         calls = runs.npu.calls
         self._is_call = calls.is_api | (calls.is_module & ~runs.open)
         # What these put out says nothing of the numbers they are given.
@@ -123,6 +124,11 @@ class Ways:
         return [one for one in self._by[first:last].tolist() if self._is_call[one]]
 
 
+def _firsts(numbers: Int, size: int) -> Int:
+    """Where each of ``size`` numbers would begin were these in order, and where the last ends."""
+    return np.append(0, np.cumsum(np.bincount(numbers, minlength=size)))
+
+
 class Leaks:
     """Tensors that are off and leave a module otherwise than in what it puts out."""
 
@@ -161,8 +167,7 @@ class Leaks:
 def _writes_what_stays(runs: Runs) -> Bool:
     """Forward calls that write to a tensor which was there before, or to what these have left."""
     part, table = runs.npu, runs.npu.table
-    in_place = part.calls.of_stems(lambda one: int(is_in_place(one))) == 1
-    in_place &= part.calls.is_forward_call & part.calls.is_api
+    in_place = part.calls.apis(is_in_place) & part.calls.is_forward_call
     rows = np.flatnonzero((table.section == Section.INPUT) & (table.position == 0))
     rows = rows[in_place[table.node[rows]] & table.is_tensor[rows]]
     result = np.zeros(len(part.tree), dtype=bool)

@@ -69,8 +69,8 @@ def of_edges(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]:
     rewired = (made >= 0) & (counterpart >= 0) & (bench_made >= 0) & (counterpart != bench_made)
     extra = (made >= 0) & unmatched(runs.npu, runs.partner)[table.node[made]] & (counterpart < 0)
     base[missing & (made < 0) & ~runs.backward[node]] = 0.0
-    outside = (made < 0) & (bench_made < 0) & ~runs.backward[node]
-    base[outside & take_no_part(runs, evidence.does)[rows]] = 0.0
+    outside = np.flatnonzero((made < 0) & (bench_made < 0) & ~runs.backward[node])
+    base[outside[take_no_part(runs, evidence.does, rows[outside])]] = 0.0
     unknown = np.isnan(base)
     base[unknown] = level_before(evidence, rows[unknown])
     floor = np.where(weight, 0.3, 0.6) * (runs.coarse if runs.is_mixed else runs.fine)[rows]
@@ -89,7 +89,8 @@ def of_edges(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]:
     score[evidence.passed_over[node] & has_neighbour] = 0.0
     others = int(np.count_nonzero(score[weight & ~chosen] >= _CERTAINLY))
     all_over = others >= max(_SOME_WEIGHTS / 2, _weights_compared(runs, seen) / 2)
-    idle = _idle(runs)
+    both = missing & extra
+    idle = _idle(runs) if both.any() else both  # of which nobody asks
     listed = np.flatnonzero(score > 1)
     if spare is not None:
         plain = (made >= 0) | runs.backward[node]
@@ -188,10 +189,12 @@ def _makers(runs: Runs, rows: Int, differs: Bool) -> tuple[Int, Int]:
         made = np.where(closed, origin, maker)
         given = _first_given(part)
         keeps = (partner < 0) & part.calls.are(_keeps_all) & (given >= 0)
+        through = np.flatnonzero(differs & (made >= 0))
         for _ in range(_UNMATCHED_VIEWS):
-            through = differs & (made >= 0) & keeps[at[made]]
-            before = np.where(through, makers[given[at[made]]], -1)
-            made = np.where(before >= 0, before, made)
+            through = through[keeps[at[made[through]]]]
+            before = makers[given[at[made[through]]]]
+            through, before = through[before >= 0], before[before >= 0]
+            made[through] = before
         found.append(made)
     return found[0], found[1]
 

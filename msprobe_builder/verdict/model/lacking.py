@@ -43,6 +43,8 @@ def of_lacking(runs: Runs) -> Iterable[Clue]:
     asked &= ~runs.other_operator & ~calls.are(lambda one: one.kind is Kind.COLLECTIVE)
     nodes = np.flatnonzero(asked)
     lacking = nodes[_otherwise(runs)[nodes]]
+    if not len(lacking):
+        return
     # What most calls of an operator have is a habit, of casts or of a recorder.
     kind = calls.operations
     times = np.bincount(kind[lacking], minlength=int(kind.max(initial=0)) + 1)
@@ -212,8 +214,8 @@ def trains_otherwise(runs: Runs) -> bool:
 def _trained(part: Part) -> int:
     """How many parameters have a gradient, whatever they are called and how often it is told."""
     rows = np.flatnonzero(are_gradients(part) & part.table.is_tensor)
-    names = [part.tree.names[node] for node in part.table.node[rows].tolist()]
-    modules = [name.partition(".parameters_grad")[0] for name in names]
+    stems = [part.calls.stems[one] for one in part.calls.stem[part.table.node[rows]].tolist()]
+    modules = [stem.partition(".parameters_grad")[0] for stem in stems]
     return len(set(zip(modules, part.table.name_id[rows].tolist(), strict=True)))
 
 
@@ -241,8 +243,8 @@ def undone(runs: Runs) -> list[Clue]:
         calls, last = part.calls, part.calls.last_pass
         if last == 0 or not calls.is_api[last:].any():
             return []  # nobody recorded what is behind the passes
-        writes = calls.of_stems(lambda one: is_in_place(one) and not overwrites(one)) == 1
-        alone = calls.is_api & writes & (partner < 0)
+        writes = calls.apis(lambda one: is_in_place(one) and not overwrites(one))
+        alone = writes & (partner < 0)
         alone[: last + 1] = False
         alone[part.table.node[maker[maker >= 0]]] = False  # somebody shows what they have done
         if found and alone.any():

@@ -73,7 +73,7 @@ def limits_of(evidence: Evidence) -> Limits:
     )
     if not len(rows):
         return Limits()
-    told = expected.told[rows] * spread_of(runs, seen, evidence.does, expected)[rows]
+    told = expected.told[rows] * spread_of(runs, seen, evidence.does, expected, rows)
     back = runs.backward[runs.npu.table.node[rows]]
     # The norm tells a factor best: it moves by as much, and by little of what rounding does.
     common = COMMON + 1 / np.sqrt(seen.elements[rows])

@@ -15,6 +15,7 @@ from msprobe_builder.verdict.model.observations import Observations
 from msprobe_builder.verdict.model.propagation import Expected
 from msprobe_builder.verdict.model.runs import Runs
 
+Int = NDArray[np.int64]
 Float = NDArray[np.float64]
 
 _SUSPICIOUS = 8.0  # times what fewer digits make, from which on something else has made it
@@ -81,24 +82,23 @@ def reduced_of(runs: Runs, seen: Observations, does: Conduct) -> tuple[Float, li
     return result, names
 
 
-def spread_of(runs: Runs, seen: Observations, does: Conduct, expected: Expected) -> Float:
-    """By npu row how many times further off than expected calls of its kind are as a rule."""
-    table = runs.npu.table
+def spread_of(
+    runs: Runs, seen: Observations, does: Conduct, expected: Expected, asked: Int
+) -> Float:
+    """How many times further off than expected calls of the kinds of some rows are as a rule."""
+    kind = does.kind + _LEVELS * runs.backward
+    node = runs.npu.table.node
     rows = np.flatnonzero((expected.told > 0) & (seen.size > 0) & ~runs.discrete)
-    ratio = np.full(len(table), np.nan)
-    ratio[rows] = np.log(seen.size[rows] / expected.told[rows])
+    ratio, group = np.log(seen.size[rows] / expected.told[rows]), kind[node[rows]]
     most = np.log(3.0 if runs.is_mixed else 4.0)
-    group = does.kind[table.node] + _LEVELS * runs.backward[table.node]
     result = np.ones(2 * _LEVELS)
-    for one in np.unique(group[rows]).tolist():
-        found = ratio[rows][group[rows] == one]
-        if len(found) >= _FEW:
-            result[one] = np.exp(np.clip(np.median(found), np.log(0.5), most))
+    for one in np.flatnonzero(np.bincount(group) >= _FEW).tolist():
+        result[one] = np.exp(np.clip(np.median(ratio[group == one]), np.log(0.5), most))
+    spread = result[kind]
     # Of the steep most are off by less than expected, and few by all of it.
-    is_steep = does.steep[table.node] > 1
-    spread = np.where(is_steep, np.fmax(result[group], 1.0), result[group])
+    spread = np.where(does.steep > 1, np.fmax(spread, 1.0), spread)[node[asked]]
     # So it is of rows that are brought to one length, of which those that vary least are off most.
-    by_rows = (does.normalises & ~runs.backward)[table.node] & ~np.isnan(seen.exact)
+    by_rows = (does.normalises & ~runs.backward)[node[asked]] & ~np.isnan(seen.exact[asked])
     return np.where(by_rows, _OF_ROWS * spread, spread)
 
 

@@ -18,6 +18,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.operators.operator import Kind
+from msprobe_builder.verdict.model.masked import MASK_FROM, masked_otherwise, masked_rows
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -25,15 +26,11 @@ Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
 _MAX, _MIN, _MEAN, _NORM = range(4)
+_BITS = np.array([[1], [2], [4], [8]], dtype=np.int8)  # of what is missing
 READ = frozenset(("relative_difference", "euclidean_distance"))  # of what was measured
 WORST = 10.0  # as far off as one can be: finite here, not there
 _MOST_SHOWN = 1000.0  # nothing is told to be off by more
 _TINY = 1e-300  # nothing is a share of nothing
-_MASK = 1e3  # a lowest number that many times the highest one hides what it stands for
-_MASK_FROM = -9e3
-_NOT_HIDDEN = -50.0  # an exponential of less is as good as none
-_BESIDE = 4.0
-_COUNTED = 1e-5  # of the hidden elements, what sums of a recorder cannot tell
 # Rounding is not quite without direction: a share of it moves mean and norm.
 COMMON = 0.12
 ROUNDED = 0.6  # of a rounding unit, what one operation loses
@@ -135,49 +132,47 @@ def _read(
 ) -> None:
     """Fill in what was recorded of some rows, and what whole numbers move by at least."""
     table, bench = runs.npu.table, runs.bench.table
-    debug, reference = table.statistics[:, rows], bench.statistics[:, other]
+    debug, reference = table.statistics.take(rows, axis=1), bench.statistics.take(other, axis=1)
     absent = table.missing[rows] | bench.missing[other]
-    known = (absent[None, :] & (1 << np.arange(4))[:, None]) == 0
+    known = (absent & _BITS) == 0
     elements = result.elements[rows]
     with np.errstate(all="ignore"):
-        peak = np.fmax(np.abs(reference[_MAX]), np.abs(reference[_MIN]))
+        highest, lowest = np.abs(reference[:_MEAN])
+        peak = np.fmax(highest, lowest)
         rms = reference[_NORM] / np.sqrt(elements)
         rms = np.where(np.isfinite(rms) & (rms > 0), rms, peak)
         hides = masked_rows(debug), masked_rows(reference)
         masked = hides[0] | hides[1]
-        rms = np.where(masked, np.abs(reference[_MAX]), rms)
-        peak = np.where(masked, np.abs(reference[_MAX]), peak)
-        unit = np.stack(
-            [
-                np.fmax(rms, np.abs(reference[_MAX])),
-                np.fmax(rms, np.abs(reference[_MIN])),
-                rms,
-                reference[_NORM],
-            ]
-        )
+        rms = np.where(masked, highest, rms)
+        peak = np.where(masked, highest, peak)
+        unit = np.stack([np.fmax(rms, highest), np.fmax(rms, lowest), rms, reference[_NORM]])
         one_sign = reference[_MAX] * reference[_MIN] > 0
-        smallest = np.where(
-            one_sign, np.fmin(np.abs(reference[_MAX]), np.abs(reference[_MIN])), 0.0
-        )
+        smallest = np.where(one_sign, np.fmin(highest, lowest), 0.0)
         # Of what no call has made each element is rounded for itself, the smallest one as well.
         for_itself = one_sign & (runs.maker[rows] < 0) & _is_given(runs, rows)
         unit[:_MEAN, for_itself] = np.abs(reference[:_MEAN, for_itself])
         apart = np.abs(debug - reference)
-        apart[(debug == reference) | (np.isnan(debug) & np.isnan(reference))] = 0.0
+        endless = np.flatnonzero(np.isnan(apart).any(axis=0))
+        both = debug[:, endless], reference[:, endless]
+        alike = (both[0] == both[1]) | (np.isnan(both[0]) & np.isnan(both[1]))
+        apart[:, endless] = np.where(alike, 0.0, apart[:, endless])
         moved = np.where(apart == 0, 0.0, apart / unit)
         told = np.stack([peak, peak, np.fmax(rms, _TINY), np.fmax(reference[_NORM], _TINY)])
         shown = np.fmax.reduce(np.where(known, apart / told, np.nan), axis=0)
-    moved[_MIN:, masked] = _masked_otherwise(debug, reference, *hides)[masked]
+    moved[_MIN:, masked] = masked_otherwise(
+        debug[:, masked], reference[:, masked], *(one[masked] for one in hides)
+    )
     moved = np.where(np.isfinite(moved) & known, moved, np.nan)
     moved[:, is_something] = WORST
     broken = known & (np.isfinite(debug) != np.isfinite(reference))
-    broken &= ~((debug < _MASK_FROM) & (reference < _MASK_FROM))
+    broken &= ~((debug < MASK_FROM) & (reference < MASK_FROM))
     moved[:, broken[:_MEAN].any(axis=0)] = WORST
     moved = np.minimum(moved, WORST)
     several = elements >= SEVERAL  # of a single one all numbers are the same
-    several &= np.count_nonzero(debug != reference, axis=0) >= _THREE
-    result.is_factor[rows[several]] = _are_multiples(
-        debug[:, several], reference[:, several], rms[several]
+    several &= (debug != reference).sum(axis=0, dtype=np.uint8) >= _THREE
+    some = np.flatnonzero(several)
+    result.is_factor[rows[some]] = _are_multiples(
+        debug.take(some, axis=1), reference.take(some, axis=1), rms[some]
     )
     for column, values in (
         (result.rms, rms),
@@ -199,7 +194,8 @@ def _read(
     is_plain = np.isfinite(shown) & ~masked & ~broken[:_MEAN].any(axis=0)
     shown = np.where(is_plain, shown, size)
     result.shown[rows] = np.where(size > 0, np.minimum(shown, _MOST_SHOWN), 0.0)
-    one[:, rows] = np.where(runs.discrete[rows], _one_more(elements, reference, unit), 0.0)
+    whole = np.flatnonzero(runs.discrete[rows])
+    one[:, rows[whole]] = _one_more(elements[whole], reference[:, whole], unit[:, whole])
 
 
 def _shown_by_casts(result: Observations, runs: Runs) -> None:
@@ -262,17 +258,18 @@ def _read_otherwise(runs: Runs, seen: Observations, rows: Int, one: Float) -> fl
     Nor is what whole numbers differ by that is less than ``one`` of them makes.
     """
     same = (runs.maker[rows] < 0) & _is_given(runs, rows)
-    same |= (seen.moved[_MEAN:, rows] < one[:, rows]).all(axis=0)
-    same &= (seen.elements[rows] >= SEVERAL) & (seen.moved[:_MEAN, rows] == 0).all(axis=0)
-    found = np.fmax(*np.nan_to_num(seen.moved[_MEAN:, rows[same]]))
+    moved = seen.moved.take(rows, axis=1)
+    same |= (moved[_MEAN:] < one.take(rows, axis=1)).all(axis=0)
+    same &= (seen.elements[rows] >= SEVERAL) & (moved[:_MEAN] == 0).all(axis=0)
+    found = np.fmax(*np.nan_to_num(moved[_MEAN:].compress(same, axis=1)))
     if len(found) < _SOME:
         return 0.0
     return min(float(np.quantile(found, _MOST_OF_READ)), _MOST_READ)
 
 
 def _is_given(runs: Runs, rows: Int) -> Bool:
-    table = runs.npu.table
-    given = np.isin(table.section[rows], (Section.INPUT, Section.PARAMETERS))
+    table, section = runs.npu.table, runs.npu.table.section[rows]
+    given = (section == int(Section.INPUT)) | (section == int(Section.PARAMETERS))
     return np.asarray(given & ~runs.backward[table.node[rows]])
 
 
@@ -284,30 +281,6 @@ def _are_multiples(debug: Float, reference: Float, rms: Float) -> Bool:
         least, most = np.fmin.reduce(share, axis=0), np.fmax.reduce(share, axis=0)
         near = (most - least) < _NEARLY * np.fmin(np.abs(least), np.abs(most))
     return np.asarray(near & (least * most > 0) & (np.isfinite(share).sum(axis=0) >= _THREE))
-
-
-def masked_rows(statistics: Float) -> Bool:
-    """Where the minimum is a number that stands for nothing."""
-    lowest = statistics[_MIN]
-    return np.asarray((lowest < _MASK_FROM) & (np.abs(lowest) > _MASK * np.abs(statistics[_MAX])))
-
-
-def _masked_otherwise(debug: Float, reference: Float, masked: Bool, other_masked: Bool) -> Float:
-    """What it makes of elements that one side alone has hidden; NaN where nobody knows.
-
-    A norm over its mask value is the root of how many elements are hidden.
-    """
-    with np.errstate(all="ignore"):
-        hidden, there = ((one[_NORM] / one[_MIN]) ** 2 for one in (debug, reference))
-        share = np.abs(hidden - there) / np.fmax(hidden, there)
-        # What is added to a mask value is there as well.
-        beside = _BESIDE * np.fmax(*(np.abs(one[_MAX] / one[_MIN]) for one in (debug, reference)))
-        share[share < np.fmax(_COUNTED, beside)] = 0.0
-        sees_all = ((debug[_MIN] > _NOT_HIDDEN) & other_masked) | (
-            (reference[_MIN] > _NOT_HIDDEN) & masked
-        )
-        share[masked != other_masked] = np.where(sees_all, 1.0, np.nan)[masked != other_masked]
-    return np.asarray(np.sqrt(share))
 
 
 def _resolution(runs: Runs, elements: Float, rows: Int, norms: Float, reference: Float) -> Float:
@@ -372,6 +345,15 @@ def _are_few(runs: Runs, comparisons: Comparisons) -> bool:
     return bool(outside.any() and (comparisons.md5_equal[outside] == 0).mean() < _FEW_BITS)
 
 
+def _sorted(four: Float) -> Float:
+    """The numbers of each column from the least to the most, in place, as a network sorts them."""
+    for one, other in ((0, 1), (2, 3), (0, 2), (1, 3), (1, 2)):
+        least = np.minimum(four[one], four[other])
+        np.maximum(four[one], four[other], out=four[other])
+        four[one] = least
+    return four
+
+
 def surprise(seen: Observations, rows: Int, expected: Float, carried: Float | float = 0.0) -> Float:
     """How many times further off rows are than ``expected`` makes them; 0 where nothing is known.
 
@@ -386,11 +368,11 @@ def surprise(seen: Observations, rows: Int, expected: Float, carried: Float | fl
     spread = e * (common + 1 / np.sqrt(seen.elements[rows])) + coarse
     bars = np.stack([e + SUMMED, e + SUMMED, spread, spread + np.minimum(1.0, e * e) / 2])
     with np.errstate(invalid="ignore"):
-        times = np.sort(np.nan_to_num(seen.moved[:, rows] / bars, nan=0.0), axis=0)
+        times = _sorted(np.nan_to_num(seen.moved.take(rows, axis=1) / bars, nan=0.0))
         exact = seen.exact[rows] / (EXACT_OF_FEW * e + SUMMED)
-        many = seen.elements[rows] >= SEVERAL
-        sharp = (seen.exact[rows] / (EXACT_OF_MANY * e + SUMMED)) ** SHARPER
-        exact = np.where(many & (exact > 1), sharp, exact)
+        many = np.flatnonzero((seen.elements[rows] >= SEVERAL) & (exact > 1))
+        sharp = seen.exact[rows[many]] / (EXACT_OF_MANY * e[many] + SUMMED)
+        exact[many] = sharp**SHARPER
     # One number alone may be off by much: a single element, or few that are worse than the others.
     several = np.sqrt(times[-1] * np.fmax(times[-2], 1.0))
     # Rounding moves each by chance; that all move alike counts for each.

@@ -48,7 +48,7 @@ def of_outputs(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]
         & ~evidence.does.free[table.node]
         & ~evidence.passed_over[table.node]
     )
-    told = expected.told[rows] * spread_of(runs, seen, evidence.does, expected)[rows]
+    told = expected.told[rows] * spread_of(runs, seen, evidence.does, expected, rows)
     node = table.node[rows]
     score = surprise(seen, rows, told, _carried(runs, seen)[node])
     rotated = evidence.does.turns[node]
@@ -68,7 +68,9 @@ def of_outputs(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]
     stepped = evidence.does.breaks[node] & ~discrete & is_known
     score[stepped & _stepped_at_once(evidence, rows)] = CHOSE
     odd = _cast_alone(runs)[rows]
-    named = np.isin(node, list(evidence.arguments))
+    is_named = np.zeros(len(runs.npu.tree), dtype=bool)
+    is_named[list(evidence.arguments)] = True
+    named = is_named[node]
     # Whole numbers that differ are seen, whatever was expected of them.
     usual = np.where(discrete, 0.0, told)
     chosen = np.flatnonzero((score > 1) | odd | named)
@@ -145,7 +147,7 @@ def _with_repetitions(runs: Runs, rows: Int, score: Float) -> Float:
     around = parent[node[inside]]
     # Which of the calls of one operator in its module it is, and which of the tensors of it.
     operation = calls.operations[node[inside]]
-    order = np.lexsort((inside, operation, around))
+    order = np.lexsort((operation, around))
     changes = (np.diff(around[order]) != 0) | (np.diff(operation[order]) != 0)
     changes = np.flatnonzero(np.append(True, changes))
     turn = np.empty(len(order), dtype=np.int64)
@@ -153,7 +155,6 @@ def _with_repetitions(runs: Runs, rows: Int, score: Float) -> Float:
         changes, np.diff(np.append(changes, len(order)))
     )
     kind = calls.stem[around] * (1 + int(operation.max(initial=0))) + operation
-    _, kind = np.unique(kind, return_inverse=True)
     group = kind * (1 + int(turn.max(initial=0))) + turn
     _, group = np.unique(group, return_inverse=True)
     own = score[inside]

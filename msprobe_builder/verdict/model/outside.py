@@ -10,6 +10,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.model.conduct import Conduct
 from msprobe_builder.verdict.model.runs import Runs
 
+Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 _HELD = (Maker.PARAMETER, Maker.BUFFER)
@@ -39,8 +40,8 @@ def _are_kept_as(runs: Runs, kinds: tuple[Maker, ...]) -> Bool:
     return both & ~runs.backward[runs.npu.table.node]
 
 
-def take_no_part(runs: Runs, does: Conduct) -> Bool:
-    """Rows without a gradient among calls whose results have one.
+def take_no_part(runs: Runs, does: Conduct, rows: Int) -> Bool:
+    """Which rows are without a gradient among calls whose results have one.
 
     Of those whose maker nobody knows no call of the model has made them: tables, data, constants.
     But for averages that a normalisation keeps, and what may be a gradient.
@@ -50,7 +51,7 @@ def take_no_part(runs: Runs, does: Conduct) -> Bool:
     put_out = np.flatnonzero(floats & runs.npu.calls.is_api[table.node])
     is_kept = does.normalises | np.maximum.accumulate(runs.backward)
     trained = np.append(0, np.cumsum(table.requires_grad[put_out] == 1))
-    place = np.searchsorted(table.node[put_out], table.node)
+    place = np.searchsorted(table.node[put_out], table.node[rows])
     first = np.maximum(place - BEFORE, 0)
     most = 2 * (trained[place] - trained[first]) > place - first
-    return np.asarray(most & (table.requires_grad == 0) & ~is_kept[table.node])
+    return np.asarray(most & (table.requires_grad[rows] == 0) & ~is_kept[table.node[rows]])

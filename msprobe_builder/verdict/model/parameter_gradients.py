@@ -35,14 +35,13 @@ def of_parameter_gradients(evidence: Evidence) -> Iterable[Clue]:
     )
     stem = calls.stem[above]
     worst, longest = np.full(len(calls.stems), np.nan), np.zeros(len(calls.stems))
-    order = np.argsort(latent[back])
-    worst[stem[order]] = latent[back][order]
+    np.fmax.at(worst, stem, latent[back])
     np.maximum.at(longest, stem, np.nan_to_num(seen.norm[back]))
     names = {one: number for number, one in enumerate(calls.stems)}
     of = np.array(
         [
-            names.get(tree.names[node].partition(".parameters_grad")[0], -1)
-            for node in table.node[rows].tolist()
+            names.get(calls.stems[one].partition(".parameters_grad")[0], -1)
+            for one in calls.stem[table.node[rows]].tolist()
         ]
     )
     base = np.where(of >= 0, worst[of], np.nan)

@@ -95,14 +95,16 @@ class Rivals:
         given = self.evidence.arguments.get(clue.node, [])
         if clue.cause is not Cause.ARGUMENT or clue.side or not given:
             return False
+        is_noisy = self.runs.is_mixed or bool((self.evidence.noise > 0).any())
+        if not is_noisy or not all(
+            one.is_count and one.name.count(".") >= _LISTED for one in given
+        ):
+            return False
         # What was learnt as noise may all come of the fault itself; where nothing before it has
         # moved, rounding has chosen nothing.
         done = self.runs.npu.tree.subtree_end < clue.node
         done &= self.runs.npu.calls.direction == Direction.FORWARD
-        before = done[self.runs.npu.table.node]
-        is_noisy = self.runs.is_mixed or bool((self.evidence.noise > 0).any())
-        is_noisy &= bool((self.evidence.seen.size[before] > 0).any())
-        return is_noisy and all(one.is_count and one.name.count(".") >= _LISTED for one in given)
+        return bool((self.evidence.seen.size[done[self.runs.npu.table.node]] > 0).any())
 
     def _of_unknown(self, clue: Clue) -> bool:
         """What went into it was not recorded, or not compared."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +14,7 @@ from msprobe_builder.verdict.model.clue import Clue, Evidence
 Int = NDArray[np.int64]
 
 _OFF, _OF_NOISE = 2.0, 4.0  # rounding units, and times the noise, from which on a call carries
+_NOBODY = 1 << 62  # the number of no suspect
 _PASSES = 2  # what a module puts out is made by calls that stand behind it
 
 
@@ -54,60 +53,51 @@ def _carry(
     evidence: Evidence, off: NDArray[np.bool_], begins: dict[int, int], role: Int, source: Int
 ) -> None:
     """Fill in who inherits from whom."""
-    asked = off.copy()
+    asked, size = off.copy(), len(off)
     asked[list(begins)] = True
-    nodes = np.flatnonzero(asked)
-    is_off, ends = off[nodes].tolist(), evidence.runs.npu.tree.subtree_end
-    first, makers = _before(evidence, asked, nodes)
-    found = source.tolist()  # numbers of a list are read far faster, one at a time
-    order = _numbers(nodes)
-    left: Sequence[int] = range(len(order))
+    places = np.array(sorted(begins))
+    numbers = np.array([begins[place] for place in places.tolist()])
+    # Numbers of an array are read far faster than those of a column, one at a time. Behind those
+    # of all nodes are those of the places where errors begin.
+    found = _numbers(np.append(np.where(source < 0, _NOBODY, source), numbers))
+    column = np.frombuffer(found, dtype=np.int64)
+    taken, made = _before(evidence, asked, asked | (source >= 0), places)
     for _ in range(_PASSES):
-        unknown = []
-        for at in left:
-            node = order[at]
-            if found[node] >= 0:
-                continue
-            known = begins.get(node, -1)
-            if known < 0:
-                for maker in makers[first[at] : first[at + 1]]:
-                    number = found[maker]
-                    if number >= 0 and (known < 0 or number < known):
-                        known = number
-            if known >= 0:
-                found[node] = known
-            else:
-                unknown.append(at)
-        left = unknown
+        left = column[taken] == _NOBODY
+        taken, made = taken[left], made[left]
+        for node, maker in zip(_numbers(taken), _numbers(made), strict=True):
+            if found[maker] < found[node]:
+                found[node] = found[maker]
+    source[:] = np.where(column[:size] == _NOBODY, -1, column[:size])
     # Where nobody recorded what it was made of: what begins in it, or last before it.
-    latest, places = -1, sorted(begins)
-    for at, node in enumerate(order):
-        latest = begins.get(node, latest)
-        if is_off[at] and found[node] < 0:
-            inside = bisect_right(places, node)
-            is_inside = inside < len(places) and places[inside] <= ends[node]
-            found[node] = begins[places[inside]] if is_inside else latest
-    source[:] = found
+    nodes = np.flatnonzero(off & (source < 0))
+    behind = np.searchsorted(places, nodes, side="right")
+    is_inside = np.append(places, size)[behind] <= evidence.runs.npu.tree.subtree_end[nodes]
+    source[nodes] = np.append(-1, np.append(numbers, -1))[behind + is_inside]
     carries = (source >= 0) & (role == CallRole.CLEAN)
     role[carries] = CallRole.CARRIER
 
 
 def _before(
-    evidence: Evidence, asked: NDArray[np.bool_], nodes: Int
-) -> tuple[array[int], array[int]]:
-    """Nodes that the tensors of ``nodes`` come from, and the forward call of a gradient.
+    evidence: Evidence, asked: NDArray[np.bool_], known: NDArray[np.bool_], places: Int
+) -> tuple[Int, Int]:
+    """Nodes that are ``asked``, in their order, and by each one that is ``known`` before it.
 
-    Those of the node at place ``i`` stand in the second one from ``first[i]`` to ``first[i + 1]``.
+    It has made a tensor of it, or is the forward call of a gradient. Before what is at ``places``
+    stand these themselves, by their numbers behind all nodes.
     """
     runs = evidence.runs
     table, maker, twin = runs.npu.table, runs.maker, runs.npu.calls.twin
+    asked = asked.copy()
+    asked[places] = False
     rows = np.flatnonzero(table.is_tensor & (maker >= 0) & asked[table.node])
     back = np.flatnonzero(asked & runs.backward & (twin >= 0))
-    of = np.concatenate((table.node[rows], back))
+    taken = np.concatenate((table.node[rows], back))
     made = np.concatenate((table.node[maker[rows]], twin[back]))
-    order = np.argsort(of, kind="stable")
-    first = np.searchsorted(of[order], np.append(nodes, len(asked)))
-    return _numbers(first), _numbers(made[order])
+    taken, made = np.append(taken[known[made]], places), made[known[made]]
+    made = np.append(made, len(asked) + np.arange(len(places)))
+    order = np.argsort(taken, kind="stable")
+    return taken[order], made[order]
 
 
 def _numbers(column: Int) -> array[int]:

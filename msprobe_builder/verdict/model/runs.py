@@ -135,9 +135,9 @@ class Runs:
     def rows(self, *sections: Section) -> Bool:
         """Tensors of some sections."""
         column = self.npu.table.section
-        found = np.asarray(column == sections[0])
+        found = np.asarray(column == int(sections[0]))  # an enumeration makes 64 bits of each
         for one in sections[1:]:
-            found |= column == one
+            found |= column == int(one)
         return found & self.npu.table.is_tensor
 
 
@@ -236,8 +236,10 @@ def _of_doubled(part: Part, maker: Int, rows: Int) -> Bool:
     given = np.flatnonzero((table.section == Section.INPUT) & table.is_tensor & (maker >= 0))
     given = given[(ahead & part.calls.is_forward_call)[table.node[given]]]
     key = table.node[given].astype(np.int64) * (len(table) + 1) + maker[given]
-    _, which, times = np.unique(key, return_inverse=True, return_counts=True)
-    several = given[times[which] > 1]
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    alike = (np.diff(key, prepend=-1) == 0) | (np.diff(key, append=-1) == 0)
+    several = given[order[alike]]
     shapes = 2 + int(table.shape_id.max(initial=0))
     asked = table.node[several].astype(np.int64) * shapes + table.shape_id[several]
     shown = part.calls.twin[table.node[rows]].astype(np.int64) * shapes + table.shape_id[rows]
@@ -308,14 +310,10 @@ def _exchange_operands(npu: Part, bench: Part, other: Int) -> None:
 
 def _open_modules(part: Part) -> Bool:
     """Modules inside of which calls were recorded."""
-    calls, parent = part.calls, part.tree.parent
-    found = np.zeros(len(part.tree), dtype=bool)
-    above = parent[calls.is_api]
-    while len(above := np.unique(above[above > 0])):
-        above = above[~found[above]]
-        found[above] = True
-        above = parent[above]
-    return np.asarray(found & calls.is_module)
+    before = np.append(0, np.cumsum(part.calls.is_api))
+    result = part.calls.is_module & (before[part.tree.subtree_end + 1] > before[1:])
+    result[0] = False  # the root, which nobody calls
+    return np.asarray(result)
 
 
 def _through_modules(part: Part, is_open: Bool, maker: Int) -> Int:

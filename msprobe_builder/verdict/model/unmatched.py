@@ -73,7 +73,7 @@ def written_by(runs: Runs, clue: Clue) -> Clue:
     side = int(unknown[1])
     part, partner, *_ = runs.sides[side]
     table, here = part.table, clue.node if side == 0 else int(runs.partner[clue.node])
-    writes = part.calls.of_stems(lambda one: int(is_in_place(one))) == 1
+    writes = part.calls.apis(is_in_place)
     writes &= part.calls.is_forward_call & (partner < 0)
     given = (row, other)[side]
     alike = (table.section == Section.INPUT) & (table.position == 0) & writes[table.node]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from itertools import repeat
+
+import numpy as np
 
 from msprobe_builder.base.kinds import KINDS
 from msprobe_builder.verdict.findings import Weighed
@@ -51,10 +52,12 @@ class Weighing:
         """
         first = told[0] if told else None
         told_of = {(one.side, one.node, one.cause) for one in [*found, *told] if _tells(one)}
-        for more in () if spare is None else spare.columns:
-            nodes = more.node[more.score > THRESHOLD].tolist()
-            told_of.update(zip(repeat(0), nodes, repeat(more.cause), strict=False))
         fired = Counter(cause for _, _, cause in told_of)
+        for more in () if spare is None else spare.columns:
+            if len(nodes := more.node[more.score > THRESHOLD]):
+                known = [at for side, at, cause in told_of if side == 0 and cause is more.cause]
+                either = np.bincount(np.append(nodes, np.array(known, dtype=nodes.dtype)))
+                fired[more.cause] += int(np.count_nonzero(either)) - len(known)
         result = []
         for cause, times in fired.items():
             kind = cause.word

@@ -19,4 +19,7 @@ from msprobe_builder.graph.producers import _grouped
 def test_equal_fingerprints_keep_their_order(fingerprint: list[int]) -> None:
     column = np.array(fingerprint, dtype=np.uint64)
     expected = sorted(range(len(fingerprint)), key=lambda place: fingerprint[place])
-    assert _grouped(column).tolist() == expected
+    places, others = _grouped(column)
+    assert places.tolist() == expected
+    ordered = sorted(fingerprint)
+    assert others.tolist() == [one != ordered[at - 1] or not at for at, one in enumerate(ordered)]
