@@ -155,9 +155,10 @@ def align_by_evidence(
         flows = flow_of(left, npu.table), flow_of(right, bench.table)
         left, right = without_drawn_sizes((left, right), flows, texts, operators)
         pairs.npu, pairs.bench = left, right
-        if not (left.below[0].any() and has_values(left)):
-            known.one_code = one_code(pairs)
         known_flow = [bool((flow.producer >= 0).any()) for flow in flows]
+        known.has_flow = has_values(left) or all(known_flow)
+        if not (left.below[0].any() and known.has_flow):
+            known.one_code = one_code(pairs)
         is_unknown = not all(known_flow) and not (has_values(left) and has_values(right))
         if is_unknown and not known.one_code:  # one code has an order that tells more
             flows = guessed(left, flows[0], products), guessed(right, flows[1], products)

@@ -166,6 +166,7 @@ class Known:
     other_guess: Int
     same_code: bool = True
     one_code: bool = True
+    has_flow: bool = True
     around: Int = field(default_factory=_nothing)
     other_around: Int = field(default_factory=_nothing)
     shift: dict[int, int] = field(default_factory=dict)
