@@ -85,10 +85,10 @@ def _guessed(
         if not len(a) or not len(b) or len(a) * len(b) > _LARGEST:
             continue
         makers = calls[0].makers(a), calls[1].makers(b)
-        local = _alike(pairs, a, b)
+        local = alike = _alike(pairs, a, b)
         if all((one[0] >= 0).mean() > _KNOWN for one in makers):
             far = np.abs(_depth(makers[0])[:, None] - _depth(makers[1]))
-            local -= _DEEPER * np.maximum(far - _SHALLOW, 0.0)
+            local = alike - _DEEPER * np.maximum(far - _SHALLOW, 0.0)
         elif not alone:
             continue
         sums = np.isin(pairs.npu.operator[a], list(commuting))
@@ -111,6 +111,7 @@ def _guessed(
             nodes = (a, makers[0]), (b, makers[1])
             waits = [_waits(one.side, *them) for one, them in zip(calls, nodes, strict=True)]
             told = ~_exchangeable(local, rows, columns, (waits[0], waits[1]))
+            told &= ~_shifted(alike, found, rows, columns)
             rows, columns = rows[told], columns[told]
         for row, column in zip(rows, columns, strict=True):
             yield int(a[row]), int(b[column]), min(float(found[row, column]), 1 - 1e-6)
@@ -121,8 +122,25 @@ def _exchangeable(local: Float, rows: Int, columns: Int, waits: tuple[Bool, Bool
     chosen, traded = local[rows, columns], local[np.ix_(rows, columns)]
     as_good = traded + traded.T > chosen[:, None] + chosen - 2 * _LIKELY
     np.fill_diagonal(as_good, False)
-    waiting = waits[0][np.ix_(rows, rows)] | waits[1][np.ix_(columns, columns)]
-    return np.asarray((as_good & ~waiting).any(axis=1))
+    waiting = waits[0][np.ix_(rows, rows)] & waits[1][np.ix_(columns, columns)]
+    in_order = (rows[:, None] < rows) == (columns[:, None] < columns)
+    return np.asarray((as_good & ~(waiting & in_order)).any(axis=1))
+
+
+def _shifted(alike: Float, found: Float, rows: Int, columns: Int) -> Bool:
+    """Which pairs stand between two calls left on the two sides that are like them.
+
+    One author makes a branch before another one, so each stands beside the next one's.
+    """
+    chosen = alike[rows, columns] - _LIKELY
+    free, other_free = (np.flatnonzero(found.sum(axis=one) < _OPEN) for one in (1, 0))
+    result = np.zeros(len(rows), dtype=bool)
+    for i, j in np.argwhere(alike[np.ix_(free, other_free)] > chosen.min(initial=np.inf)).tolist():
+        row, column = free[i], other_free[j]
+        least = np.minimum(alike[row, columns], alike[rows, column])
+        is_like = np.minimum(least, alike[row, column]) > chosen
+        result |= is_like & ((rows < row) != (columns < column))
+    return result
 
 
 def _waits(side: Traits, nodes: Int, makers: Int) -> Bool:
