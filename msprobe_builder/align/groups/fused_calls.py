@@ -7,6 +7,8 @@ that hold what it cannot do without; one linear against those whose weights add 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,7 @@ from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.groups.fused import fusions, operators_of
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.match.matching import Group
+from msprobe_builder.operators.operator import Kind, Operator
 from msprobe_builder.operators.table import row_of
 
 Int = NDArray[np.int64]
@@ -95,24 +98,51 @@ def _as_table_says(
     for operation, calls, parts in fusions():
         if name not in calls or not parts <= set(names):
             continue
-        first = min(names.index(part) for part in parts)
-        last = max(place for place, one in enumerate(names) if not forms(row_of(one)))
-        out, result = outputs_of(flow, node), outputs_of(other_flow, run[last])
-        if not out or not result or not _same_size(flow, other_flow, out[0], result[0]):
-            continue
-        members = _with_forms(names, run, min(first, last), last)
-        rows = _input_rows(flow, other_flow, node, members)
-        if rows:
-            rows.append((out[0], result[0]))
-            return Group(operation, (node,), tuple(members), tuple(rows), _BY_SHAPES)
+        for first, last in _windows(other, run, names, row_of(name), parts):
+            out, result = outputs_of(flow, node), outputs_of(other_flow, run[last])
+            if not out or not result or not _same_size(flow, other_flow, out[0], result[0]):
+                continue
+            members = run[first : last + 1]
+            rows = _input_rows(flow, other_flow, node, members)
+            if rows:
+                rows.append((out[0], result[0]))
+                return Group(operation, (node,), tuple(members), tuple(rows), _BY_SHAPES)
     return None
 
 
-def _with_forms(names: list[str], run: list[int], first: int, last: int) -> list[int]:
-    """The run from its first telling call to its last."""
-    while first > 0 and not forms(row_of(names[first - 1])):
-        first -= 1
-    return run[first : last + 1]
+def _windows(
+    other: Traits, run: list[int], names: list[str], one: Operator, parts: frozenset[str]
+) -> Iterator[tuple[int, int]]:
+    """First and last of those calls of a run that may do together what one does.
+
+    What sums up no products is written without any: products and their biases stand between. Of
+    attention it is known what stands between its two products.
+    """
+    kinds = [row_of(name).kind for name in names]
+    products = [place for place, kind in enumerate(kinds) if kind is Kind.PRODUCT]
+    if one.kind is Kind.PRODUCT:
+        centre = max(names.index(part) for part in parts if row_of(part).kind is not Kind.PRODUCT)
+        before = [place for place in products if place < centre]
+        behind = [place for place in products if place > centre]
+        if "attention" not in one.traits:
+            behind = [centre]
+        if before and behind:
+            yield before[-1], behind[0]
+        return
+    for begin, end in pairwise([-1, *products, len(run)]):
+        first, last = begin + 1, end - 1
+        if begin >= 0 and first <= last and _is_bias(other, run[first], names[first]):
+            first += 1
+        while last > first and forms(row_of(names[last])):
+            last -= 1
+        if parts <= set(names[first : last + 1]):
+            yield first, last
+
+
+def _is_bias(other: Traits, node: int, name: str) -> bool:
+    """Whether a call adds something smaller than what it puts out."""
+    whole = other.outputs.numel[node]
+    return row_of(name).kind is Kind.SUM and bool(other.inputs.numel[node] < 2 * whole)
 
 
 def _same_size(flow: Flow, other: Flow, row: int, place: int) -> bool:
