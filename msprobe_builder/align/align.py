@@ -22,7 +22,7 @@ from msprobe_builder.align.evidence.operators import (
     moves,
     numbers_of,
 )
-from msprobe_builder.align.evidence.scores import THRESHOLD, Known, Trust, trust_of
+from msprobe_builder.align.evidence.scores import THRESHOLD, Known, Trust, same_shapes, trust_of
 from msprobe_builder.align.evidence.sites import Sites
 from msprobe_builder.align.evidence.traits import Traits, has_values, traits_of, without_values
 from msprobe_builder.align.evidence.words import Words
@@ -157,6 +157,8 @@ def align_by_evidence(
         pairs.npu, pairs.bench = left, right
         known_flow = [bool((flow.producer >= 0).any()) for flow in flows]
         known.has_flow = has_values(left) or all(known_flow)
+        if all(known_flow) and not has_values(left):
+            known.trust = replace(known.trust, same_shapes=same_shapes(left, right, products))
         if not (left.below[0].any() and known.has_flow):
             known.one_code = one_code(pairs)
         is_unknown = not all(known_flow) and not (has_values(left) and has_values(right))

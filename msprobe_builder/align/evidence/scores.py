@@ -6,6 +6,7 @@ left decides. Weights are roughly log-odds; a pair needs more than ``THRESHOLD``
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -98,6 +99,22 @@ def trust_of(npu: Traits, bench: Traits, a: Int, b: Int) -> Trust:
         bool(same_shapes),
         weights if are_known or agrees else 0.0,  # calls take in weights of which none is known
     )
+
+
+def same_shapes(npu: Traits, bench: Traits, products: Int) -> bool:
+    """Whether what products put out has the same shapes, of what is as large on both sides.
+
+    Without values calls are aligned by shapes, so that those that are aligned do not tell.
+    """
+    nodes = [np.flatnonzero(one.forward & np.isin(one.operator, products)) for one in (npu, bench)]
+    equal, as_large = (
+        (Counter(debug[nodes[0]].tolist()) & Counter(reference[nodes[1]].tolist())).total()
+        for debug, reference in (
+            (npu.outputs.shapes, bench.outputs.shapes),
+            (npu.outputs.numel, bench.outputs.numel),
+        )
+    )
+    return equal >= _LEAST_SAME_SIZES * as_large
 
 
 def _other_weights(debug: Tensors, reference: Tensors, a: Int, b: Int) -> bool:

@@ -40,6 +40,7 @@ _LIKELIER = 0.1  # probability of one that is offered
 _MAKER, _TAKER = 2.0, 1.5  # weights of neighbours that are pairs for sure
 _ELSEWHERE = 2.0  # times as much weighs that neighbours belong to others
 _DEEPER, _SHALLOW = 12.0, 0.06  # weight of standing deeper in one network, and what is no matter
+_WEIGHT = 4.0  # of products of which one alone multiplies with a weight
 _CROSSED = 0.2  # a sum takes its terms in any order
 _MOVED = 4.5  # weight of calls that only move what is put out by a pair
 _NAMED = 0.7  # weight of what the names of the modules around say
@@ -85,7 +86,7 @@ def _guessed(
         if not len(a) or not len(b) or len(a) * len(b) > _LARGEST:
             continue
         makers = calls[0].makers(a), calls[1].makers(b)
-        local = alike = _alike(pairs, a, b)
+        local = alike = _alike(pairs, a, b) - _weighs_otherwise(pairs, calls, a, b)
         if all((one[0] >= 0).mean() > _KNOWN for one in makers):
             far = np.abs(_depth(makers[0])[:, None] - _depth(makers[1]))
             local = alike - _DEEPER * np.maximum(far - _SHALLOW, 0.0)
@@ -283,6 +284,16 @@ def _alike(pairs: Pairs, a: Int, b: Int) -> Float:
     result += _NAMED * _said(pairs, a, b)
     result += np.where(operators[0] == operators[1], 1.5, np.where(multiply, 0.5, -30.0))
     return result
+
+
+def _weighs_otherwise(pairs: Pairs, calls: tuple[_Calls, _Calls], a: Int, b: Int) -> Float:
+    """Evidence against products of which one multiplies with a weight, the other what was made."""
+    products, two = pairs.known.products, []
+    for one, nodes in zip(calls, (a, b), strict=True):
+        multiplies = np.isin(one.side.operator[nodes], products)
+        two.append(np.where(multiplies, (one.maker[:, nodes] >= 0).all(axis=0), -1))
+    both = (two[0][:, None] >= 0) & (two[1] >= 0)
+    return np.asarray(_WEIGHT * (both & (two[0][:, None] != two[1])))
 
 
 def _through(makers: tuple[Int, Int], likely: Float) -> tuple[Int, Int]:
