@@ -95,8 +95,10 @@ def _as_table_says(
 ) -> Group | None:
     """A fused call against a run of calls, where the shapes of what goes in and out agree."""
     names = operators_of(other.outline.tree, run)
+    kinds = [row_of(one).kind for one in names]
+    has = {*names, *(["matmul"] if Kind.PRODUCT in kinds else [])}
     for operation, calls, parts in fusions():
-        if name not in calls or not parts <= set(names):
+        if name not in calls or not parts <= has:
             continue
         for first, last in _windows(other, run, names, row_of(name), parts):
             out, result = outputs_of(flow, node), outputs_of(other_flow, run[last])
@@ -164,8 +166,9 @@ def _input_rows(flow: Flow, other: Flow, node: int, members: list[int]) -> list[
         fitting = [
             place
             for place in places
-            if flow.table.shape_id[row] == other.table.shape_id[place] and flow.table.numel[row] > 1
+            if _same_size(flow, other, row, place) and flow.table.numel[row] > 1
         ]
+        fitting.sort(key=lambda place: flow.table.shape_id[row] != other.table.shape_id[place])
         if fitting:
             rows.append((row, fitting[0]))
             places.remove(fitting[0])
