@@ -53,7 +53,7 @@ from msprobe_builder.align.pairing.results import (
     take_back_other_results,
     take_back_other_values,
 )
-from msprobe_builder.align.pairing.same import give_way_to_hosts, pair_same
+from msprobe_builder.align.pairing.same import give_way_to_hosts, pair_same, pair_same_calls
 from msprobe_builder.align.pairing.surroundings import surroundings
 from msprobe_builder.align.pairing.twins import modules_apart
 from msprobe_builder.align.pairing.weights import (
@@ -195,6 +195,7 @@ def align_by_evidence(
     take_back_other_values(pairs, operators)
     give_way_to_hosts(pairs, *results)
     pair_same(pairs, *results)
+    pair_same_calls(pairs)
     take_back_parts(pairs, npu.table, bench.table, operators)
     groups = _grouped(pairs, npu.table, bench.table, results, operators)
     offer_candidates(pairs, npu.table, bench.table, groups)
