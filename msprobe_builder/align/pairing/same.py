@@ -58,7 +58,7 @@ def pair_same_calls(pairs: Pairs) -> None:
     calls = np.flatnonzero(npu.forward & (npu.operator >= 0) & (npu.outputs.numel > 1))
     calls = calls[(pairs.partner[calls] < 0) | ((pairs.evidence[calls] > 0) & ~pairs.asked[calls])]
     paired = calls[pairs.partner[calls] >= 0]
-    differs = levels(npu.outputs, bench.outputs, paired, pairs.partner[paired]) == 0
+    differs = levels(npu.outputs, bench.outputs, paired, pairs.partner[paired]) < 2
     calls = np.union1d(paired[differs], calls[pairs.partner[calls] < 0])
     free = bench.forward & (bench.operator >= 0) & (bench.outputs.numel > 1)
     free &= (back < 0) | np.isin(back, paired[differs])
