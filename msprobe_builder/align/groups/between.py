@@ -170,25 +170,28 @@ class Between:
             if int(self.pairs.npu.operator[node]) in self.kinds.commuting:
                 yield from self._terms(*given)
                 return
-            both = list(zip(*self._computed(node, *given), strict=False))
+            both = self._in_order(node, *given)
         for row, place in both:
             made = self.sides[0].source(row), self.sides[1].source(place)
             if min(made) >= 0 and flow.table.numel[row] == other.table.numel[place]:
                 yield made
 
-    def _computed(
-        self, node: int, rows: list[int], places: list[int]
-    ) -> tuple[list[int], list[int]]:
-        """What two calls take in that calls computed; all of it, if that is not as much.
+    def _in_order(self, node: int, rows: list[int], places: list[int]) -> list[Rows]:
+        """What two calls take in at one place: what calls computed, and what none did.
 
         A bias stands before or behind what is multiplied.
         """
         nodes = node, int(self.pairs.partner[node])
         own, other = (
-            [row for row in given if row not in side.given(one)]
-            for side, one, given in zip(self.sides, nodes, (rows, places), strict=True)
+            [[row for row in given if (row in without) == is_given] for is_given in (False, True)]
+            for given, without in (
+                (given, side.given(one))
+                for side, one, given in zip(self.sides, nodes, (rows, places), strict=True)
+            )
         )
-        return (own, other) if len(own) == len(other) else (rows, places)
+        if len(own[0]) != len(other[0]):
+            return list(zip(rows, places, strict=False))
+        return [*zip(own[0], other[0], strict=True), *zip(own[1], other[1], strict=False)]
 
     def _terms(self, rows: list[int], places: list[int]) -> Iterator[Rows]:
         """The same of a sum, whose terms have no order: those that come of the same."""
