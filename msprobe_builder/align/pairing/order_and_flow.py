@@ -86,7 +86,7 @@ def _guessed(
         if not len(a) or not len(b) or len(a) * len(b) > _LARGEST:
             continue
         makers = calls[0].makers(a), calls[1].makers(b)
-        local = alike = _alike(pairs, a, b) - _weighs_otherwise(pairs, calls, a, b)
+        local = alike = _alike(pairs, a, b) - _weighs_otherwise(pairs, (a, b), makers)
         if all((one[0] >= 0).mean() > _KNOWN for one in makers):
             far = np.abs(_depth(makers[0])[:, None] - _depth(makers[1]))
             local = alike - _DEEPER * np.maximum(far - _SHALLOW, 0.0)
@@ -286,14 +286,14 @@ def _alike(pairs: Pairs, a: Int, b: Int) -> Float:
     return result
 
 
-def _weighs_otherwise(pairs: Pairs, calls: tuple[_Calls, _Calls], a: Int, b: Int) -> Float:
+def _weighs_otherwise(pairs: Pairs, nodes: tuple[Int, Int], makers: tuple[Int, Int]) -> Float:
     """Evidence against products of which one multiplies with a weight, the other what was made."""
-    products, two = pairs.known.products, []
-    for one, nodes in zip(calls, (a, b), strict=True):
-        multiplies = np.isin(one.side.operator[nodes], products)
-        two.append(np.where(multiplies, (one.maker[:, nodes] >= 0).all(axis=0), -1))
-    both = (two[0][:, None] >= 0) & (two[1] >= 0)
-    return np.asarray(_WEIGHT * (both & (two[0][:, None] != two[1])))
+    kinds = []
+    for side, own, made in zip((pairs.npu, pairs.bench), nodes, makers, strict=True):
+        multiplies = np.isin(side.operator[own], pairs.known.products)
+        kinds.append(np.where(multiplies, (made >= 0).all(axis=0), -1))
+    both = (kinds[0][:, None] >= 0) & (kinds[1] >= 0)
+    return np.asarray(_WEIGHT * (both & (kinds[0][:, None] != kinds[1])))
 
 
 def _through(makers: tuple[Int, Int], likely: Float) -> tuple[Int, Int]:
