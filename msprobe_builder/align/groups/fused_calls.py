@@ -133,7 +133,10 @@ def _windows(
         return
     for begin, end in pairwise([-1, *products, len(run)]):
         first, last = begin + 1, end - 1
-        if begin >= 0 and first <= last and _is_bias(other, run[first], names[first]):
+        while first < last and (
+            forms(row_of(names[first]))
+            or (begin >= 0 and _is_bias(other, run[first], names[first]))
+        ):
             first += 1
         while last > first and forms(row_of(names[last])):
             last -= 1
