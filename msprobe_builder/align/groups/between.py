@@ -327,7 +327,12 @@ class Between:
         both = zip(self.sides, (npu, bench), strict=True)
         if not npu or not bench or any((side.known[nodes] >= 0).any() for side, nodes in both):
             return
-        rows = (*self._given(npu, bench), *results)
+        made = [
+            both
+            for both in results
+            if self.sides[0].node(both[0]) in nodes and self.sides[1].node(both[1]) in others
+        ]
+        rows = (*self._given(npu, bench), *made)
         name = name_of(self.pairs, npu, bench)
         group = Group(name, tuple(npu), tuple(bench), rows, _BETWEEN)
         if not are_pairs(self.pairs, group, by_place=True):
