@@ -22,8 +22,9 @@ from msprobe_builder.align.evidence.operators import (
     moves,
     numbers_of,
 )
-from msprobe_builder.align.evidence.scores import THRESHOLD, Known, Trust, same_shapes, trust_of
+from msprobe_builder.align.evidence.scores import THRESHOLD, Known, Trust, trust_of
 from msprobe_builder.align.evidence.sites import Sites
+from msprobe_builder.align.evidence.sizes import same_shapes
 from msprobe_builder.align.evidence.traits import Traits, has_values, traits_of, without_values
 from msprobe_builder.align.evidence.words import Words
 from msprobe_builder.align.groups.find import find_groups

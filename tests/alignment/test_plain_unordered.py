@@ -114,8 +114,8 @@ def mirrored(random: Random) -> Both:
     palette = (*UNKNOWN[:1], PALETTE[0]) if random.random() < 0.3 else UNKNOWN[:1]
     plain = some_plain(random, 9, palette=palette, operators=1, modules=random.choice([0.7, 1.0]))
     right = plain if random.random() < 0.5 else altered(random, plain, 0.3)
-    facts = {"one_code": random.random() < 0.3, "has_flow": random.random() < 0.5}
-    return both_of(plain, right, **facts)
+    one_code, has_flow = random.random() < 0.3, random.random() < 0.5
+    return both_of(plain, right, one_code=one_code, has_flow=has_flow)
 
 
 @settings(max_examples=costly_examples(80))

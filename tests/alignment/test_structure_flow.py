@@ -54,7 +54,8 @@ def program(
         y = torch.exp(x)
         for _ in range(LAYERS):
             y = one(y, cos, sin)
-        return torch.tanh(y).sum().backward()
+        torch.tanh(y).sum().backward()  # type: ignore[no-untyped-call]
+        return y
 
     return step
 
@@ -73,18 +74,15 @@ IDLE: dict[str, Callable[[Tensor], Tensor]] = {
 def test_attention_is_known_by_its_flow(case: str, tmp_path: Path) -> None:
     """Query and key are told by the place that takes them in, as where values are recorded."""
     steps = program(layer, IDLE[case]), program(written_out, lambda x: x)
-    dumps = [
+    npu, bench = (
         record(tmp_path / side, step, nn.Module(), task="structure").directory
         for side, step in zip(("npu", "bench"), steps, strict=True)
-    ]
-    left, right, found = matched(*dumps, DEFAULT_OPTIONS)
-    where = [
-        {tree.names[node]: place for place, one in enumerate(found.groups) for node in nodes(one)}
-        for tree, nodes in (
-            (left.tree, lambda one: one.npu),
-            (right.tree, lambda one: one.bench),
-        )
-    ]
+    )
+    left, right, found = matched(npu, bench, DEFAULT_OPTIONS)
+    where: list[dict[str, int]] = [{}, {}]
+    for place, group in enumerate(found.groups):
+        where[0] |= {left.tree.names[node]: place for node in group.npu}
+        where[1] |= {right.tree.names[node]: place for node in group.bench}
     names = {name: node for node, name in enumerate(left.tree.names)}
     for number in range(LAYERS):
         kernel = f"Functional.scaled_dot_product_attention.{number}.forward"

@@ -6,7 +6,6 @@ left decides. Weights are roughly log-odds; a pair needs more than ``THRESHOLD``
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -101,22 +100,6 @@ def trust_of(npu: Traits, bench: Traits, a: Int, b: Int) -> Trust:
     )
 
 
-def same_shapes(npu: Traits, bench: Traits, products: Int) -> bool:
-    """Whether what products put out has the same shapes, of what is as large on both sides.
-
-    Without values calls are aligned by shapes, so that those that are aligned do not tell.
-    """
-    nodes = [np.flatnonzero(one.forward & np.isin(one.operator, products)) for one in (npu, bench)]
-    equal, as_large = (
-        (Counter(debug[nodes[0]].tolist()) & Counter(reference[nodes[1]].tolist())).total()
-        for debug, reference in (
-            (npu.outputs.shapes, bench.outputs.shapes),
-            (npu.outputs.numel, bench.outputs.numel),
-        )
-    )
-    return equal >= _LEAST_SAME_SIZES * as_large
-
-
 def _other_weights(debug: Tensors, reference: Tensors, a: Int, b: Int) -> bool:
     """Whether most weights of pairs of equal size differ; then what agrees does not depend on any.
 
@@ -155,9 +138,10 @@ class Known:
     lines that make the calls, see :func:`~.sites.shared_sites`. ``hands_on`` tells which
     modules put out what they take in, see :func:`~.hands_on.hands_on`. ``same_code`` is False
     where no statistics tell and the hierarchies show two authors, ``one_code`` where the calls do,
-    see pairing/repeated_calls.py. ``guess`` is the likely partner of calls, -1 without, as the
-    order and the flow of all of them tell, see pairing/order_and_flow.py; ``chances`` are all pairs
-    that these leave possible, with their probability.
+    see pairing/repeated_calls.py; ``has_flow`` where who made what is known, or values tell.
+    ``guess`` is the likely partner of calls, -1 without, as the order and the flow of all of them
+    tell, see pairing/order_and_flow.py; ``chances`` are all pairs that these leave possible, with
+    their probability.
     """
 
     exact: Int

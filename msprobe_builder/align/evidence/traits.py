@@ -68,8 +68,9 @@ class Traits:
     are no tensors are.
     ``below`` is the histogram of operators in the subtree with shape (nodes, bins),
     ``parameters_below`` the sum of squares and the number of elements of all parameters there,
-    ``keeps`` marks calls whose operator and arguments tell that they put out the elements of the one
-    tensor that they are given, in another form or not. ``content`` is equal where the number of elements and the operators are.
+    ``content`` is equal where the number of elements and the operators are. ``keeps`` marks calls
+    whose operator and arguments tell that they put out the elements of the one tensor that they are
+    given, in another form or not.
     """
 
     outline: Outline
