@@ -168,6 +168,8 @@ def align_by_evidence(
         else:  # it shows what all calls do together of which attention is one
             known.products = numbers_of(operators, is_linear_map)
         commuting = Kinds.of(operators).commuting
+        if not flows[0].is_guessed:
+            known.attention = numbers_of(operators, lambda one: "attention" in one.traits)
         pair_by_order_and_flow(pairs, *flows, commuting)
         known.around = surroundings(Edges.of(flows[0], left, commuting), left)
         known.other_around = surroundings(Edges.of(flows[1], right, commuting), right)

@@ -20,6 +20,7 @@ from msprobe_builder.align.evidence.sites import at_other_sites
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.across import around
 from msprobe_builder.align.pairing.anchors import by_micro_step
+from msprobe_builder.align.pairing.halves_of_attention import of_halves, split_attention
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
@@ -92,6 +93,19 @@ def _guessed(
             local = alike - _DEEPER * np.maximum(far - _SHALLOW, 0.0)
         elif not alone:
             continue
+        split = [
+            split_attention(one.side, nodes, own, one.third(nodes), pairs.known.attention)
+            for one, nodes, own in zip(calls, (a, b), makers, strict=True)
+        ]
+        two = [
+            np.isin(one.side.operator[nodes], pairs.known.products) & (own >= 0).all(axis=0)
+            for one, nodes, own in zip(calls, (a, b), makers, strict=True)
+        ]
+        local, alike = (
+            of_halves(one, split[0], split[1], two[0], two[1]) for one in (local, alike)
+        )
+        a, b = a[split[0].of], b[split[1].of]
+        makers = split[0].makers, split[1].makers
         sums = np.isin(pairs.npu.operator[a], list(commuting))
         found = np.zeros_like(local)
         for _ in range(_PASSES):
@@ -104,6 +118,7 @@ def _guessed(
                 more = found.copy()
                 more[np.ix_(i, j)] = likely_pairs(score[np.ix_(i, j)])
             found = more
+        found[split[0].is_first] = found[:, split[1].is_first] = 0.0
         rows, columns = np.nonzero(found >= _LIKELIER)
         chances = found[rows, columns].tolist()
         pairs.known.chances += zip(a[rows].tolist(), b[columns].tolist(), chances, strict=True)
@@ -216,14 +231,14 @@ class _Calls:
     def of(side: Traits, flow: Flow, moving: Int) -> _Calls:
         """Calls that only move elements are seen through."""
         size, table = len(side), flow.table
-        maker = np.full((_PLACES, size), -1, dtype=np.int64)
+        maker = np.full((_PLACES + 1, size), -1, dtype=np.int64)
         rows = np.flatnonzero(
             flow.is_leaf[table.node] & (table.section == Section.INPUT) & table.is_tensor
         )
         node = table.node[rows]
         first = np.searchsorted(node, node)
         place = np.arange(len(rows)) - first
-        known = (place < _PLACES) & (flow.source[rows] >= 0)
+        known = (place <= _PLACES) & (flow.source[rows] >= 0)
         maker[place[known], node[known]] = table.node[flow.source[rows[known]]]
         moves_only = flow.is_leaf & np.isin(side.operator, moving)
         for _ in range(_FAR):
@@ -238,7 +253,13 @@ class _Calls:
         """By place, which of some nodes makes what each of them takes in, -1 for none."""
         number = np.full(len(self.side) + 1, -1, dtype=np.int64)
         number[nodes] = np.arange(len(nodes))
-        return number[self.maker[:, nodes]]
+        return number[self.maker[:_PLACES, nodes]]
+
+    def third(self, nodes: Int) -> Int:
+        """The same of the third tensor, as of the value of attention."""
+        number = np.full(len(self.side) + 1, -1, dtype=np.int64)
+        number[nodes] = np.arange(len(nodes))
+        return np.asarray(number[self.maker[_PLACES, nodes]])
 
 
 def _said(pairs: Pairs, a: Int, b: Int) -> Float:
