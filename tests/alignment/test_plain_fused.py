@@ -177,7 +177,8 @@ class Plain:
             before = [place for place in products if place < centre]
             behind = [place for place in products if place > centre]
             if "attention" not in row_of(self.name(call)).traits:
-                behind = [centre]
+                last = max(place for place, one in enumerate(run) if not self.is_form(one))
+                behind = [centre] if last == centre and len(products) == 1 else []
             return [run[before[-1] : behind[0] + 1]] if before and behind else []
         found = []
         window: list[str] = []
@@ -239,7 +240,8 @@ class Plain:
             others = self.many.records
             fitting = [one for one in free if numel(others[one]) == numel(record)]
             equal = [one for one in fitting if others[one]["shape"] == record["shape"]]
-            fitting = [*equal, *fitting]
+            is_attention = "attention" in row_of(self.name(call)).traits
+            fitting = [*equal, *fitting] if is_attention else equal
             if fitting and numel(record) > 1:
                 found.append((row, fitting[0]))
                 free.remove(fitting[0])

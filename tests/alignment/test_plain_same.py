@@ -124,7 +124,7 @@ def test_calls_are_pairs_that_alone_put_out_the_very_tensor(random: Random) -> N
     for i, j in sorted(same_ones, key=lambda pair: (kinds.index(kind(left, pair[0])), pair)):
         if sum(i == one for one, _ in same_ones) > 1 or sum(j == two for _, two in same_ones) > 1:
             continue
-        if trust.equal and around(twin, numbers(i), numbers(j)).all():
+        if trust.equal and around(twin, numbers(i), numbers(j), both=True).all():
             for one in {i, int(twin.back[j])}:
                 if one >= 0 and twin.partner[one] >= 0:
                     twin.drop(one)

@@ -105,7 +105,8 @@ def _as_table_says(
             if not out or not result or not _same_size(flow, other_flow, out[0], result[0]):
                 continue
             members = run[first : last + 1]
-            rows = _input_rows(flow, other_flow, node, members)
+            by_size = "attention" in row_of(name).traits  # heads stand before tokens, or behind
+            rows = _input_rows(flow, other_flow, node, members, by_size=by_size)
             if rows:
                 rows.append((out[0], result[0]))
                 return Group(operation, (node,), tuple(members), tuple(rows), _BY_SHAPES)
@@ -126,8 +127,9 @@ def _windows(
         centre = max(names.index(part) for part in parts if row_of(part).kind is not Kind.PRODUCT)
         before = [place for place in products if place < centre]
         behind = [place for place in products if place > centre]
-        if "attention" not in one.traits:
-            behind = [centre]
+        if "attention" not in one.traits:  # what stands behind a product, and nothing after that
+            working = [place for place, name in enumerate(names) if not forms(row_of(name))]
+            behind = [centre] if working[-1] == centre and len(products) == 1 else []
         if before and behind:
             yield before[-1], behind[0]
         return
@@ -154,8 +156,10 @@ def _same_size(flow: Flow, other: Flow, row: int, place: int) -> bool:
     return bool(flow.table.numel[row] == other.table.numel[place])
 
 
-def _input_rows(flow: Flow, other: Flow, node: int, members: list[int]) -> list[tuple[int, int]]:
-    """Inputs of a call and those of equal size that the first to want one of a run takes in."""
+def _input_rows(
+    flow: Flow, other: Flow, node: int, members: list[int], *, by_size: bool
+) -> list[tuple[int, int]]:
+    """Inputs of a call and those of equal shape, or size, that the first to want one takes in."""
     places = [place for member in members for place in inputs_of(other, member)]
     inner = {
         place
@@ -171,7 +175,8 @@ def _input_rows(flow: Flow, other: Flow, node: int, members: list[int]) -> list[
             for place in places
             if _same_size(flow, other, row, place) and flow.table.numel[row] > 1
         ]
-        fitting.sort(key=lambda place: flow.table.shape_id[row] != other.table.shape_id[place])
+        equal = [one for one in fitting if flow.table.shape_id[row] == other.table.shape_id[one]]
+        fitting = [*equal, *fitting] if by_size else equal
         if fitting:
             rows.append((row, fitting[0]))
             places.remove(fitting[0])

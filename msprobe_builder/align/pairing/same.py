@@ -55,7 +55,9 @@ def pair_same_calls(pairs: Pairs) -> None:
     if not pairs.known.trust.equal:
         return
     npu, bench, back = pairs.npu, pairs.bench, pairs.back
+    moving = pairs.known.moving  # these are known by what they move
     calls = np.flatnonzero(npu.forward & (npu.operator >= 0) & (npu.outputs.numel > 1))
+    calls = calls[~np.isin(npu.operator[calls], moving)]
     calls = calls[(pairs.partner[calls] < 0) | ((pairs.evidence[calls] > 0) & ~pairs.asked[calls])]
     paired = calls[pairs.partner[calls] >= 0]
     differs = levels(npu.outputs, bench.outputs, paired, pairs.partner[paired]) < 2
@@ -71,7 +73,7 @@ def pair_same_calls(pairs: Pairs) -> None:
         same &= (same.sum(axis=1) == 1)[:, None] & (same.sum(axis=0) == 1)
         for i, j in zip(*(one.tolist() for one in np.nonzero(same)), strict=True):
             node, other = int(a[i]), int(b[j])
-            if not around(pairs, a[i : i + 1], b[j : j + 1]).all():
+            if not around(pairs, a[i : i + 1], b[j : j + 1], both=True).all():
                 continue
             for one in {node, int(pairs.back[other])} - {-1}:
                 if pairs.partner[one] >= 0:
