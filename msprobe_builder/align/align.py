@@ -24,6 +24,7 @@ from msprobe_builder.align.evidence.operators import (
 )
 from msprobe_builder.align.evidence.scores import THRESHOLD, Known, Trust, trust_of
 from msprobe_builder.align.evidence.sites import Sites
+from msprobe_builder.align.evidence.sizes import same_shapes
 from msprobe_builder.align.evidence.traits import Traits, has_values, traits_of, without_values
 from msprobe_builder.align.evidence.words import Words
 from msprobe_builder.align.groups.find import find_groups
@@ -53,7 +54,7 @@ from msprobe_builder.align.pairing.results import (
     take_back_other_results,
     take_back_other_values,
 )
-from msprobe_builder.align.pairing.same import give_way_to_hosts, pair_same
+from msprobe_builder.align.pairing.same import give_way_to_hosts, pair_same, pair_same_calls
 from msprobe_builder.align.pairing.surroundings import surroundings
 from msprobe_builder.align.pairing.twins import modules_apart
 from msprobe_builder.align.pairing.weights import (
@@ -155,15 +156,20 @@ def align_by_evidence(
         flows = flow_of(left, npu.table), flow_of(right, bench.table)
         left, right = without_drawn_sizes((left, right), flows, texts, operators)
         pairs.npu, pairs.bench = left, right
-        if not (left.below[0].any() and has_values(left)):
-            known.one_code = one_code(pairs)
         known_flow = [bool((flow.producer >= 0).any()) for flow in flows]
+        known.has_flow = has_values(left) or all(known_flow)
+        if all(known_flow) and not has_values(left):
+            known.trust = replace(known.trust, same_shapes=same_shapes(left, right, products))
+        if not (left.below[0].any() and known.has_flow):
+            known.one_code = one_code(pairs)
         is_unknown = not all(known_flow) and not (has_values(left) and has_values(right))
         if is_unknown and not known.one_code:  # one code has an order that tells more
             flows = guessed(left, flows[0], products), guessed(right, flows[1], products)
         else:  # it shows what all calls do together of which attention is one
             known.products = numbers_of(operators, is_linear_map)
         commuting = Kinds.of(operators).commuting
+        if not flows[0].is_guessed:
+            known.attention = numbers_of(operators, lambda one: "attention" in one.traits)
         pair_by_order_and_flow(pairs, *flows, commuting)
         known.around = surroundings(Edges.of(flows[0], left, commuting), left)
         known.other_around = surroundings(Edges.of(flows[1], right, commuting), right)
@@ -189,6 +195,7 @@ def align_by_evidence(
     take_back_apart(pairs, npu.table, bench.table)
     results = replace(left, outputs=left.results), replace(right, outputs=right.results)
     take_back_other_results(pairs, *results, operators)
+    pair_same_calls(pairs)
     take_back_other_values(pairs, operators)
     give_way_to_hosts(pairs, *results)
     pair_same(pairs, *results)

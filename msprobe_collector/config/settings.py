@@ -109,10 +109,10 @@ class Config:
 
     @property
     def records_flow(self) -> bool:
-        """Whether who made each tensor is written: with sketches of statistics, unless said."""
+        """Whether makers of tensors are written: with sketches, and where there are no numbers."""
         if self.flow is None:
             with_sketches = self.task == "statistics" and self.summary_mode == SKETCH
-            return with_sketches and self.extra_info
+            return (with_sketches or self.task == "structure") and self.extra_info
         return self.flow
 
     def collects(self, direction: str, side: str) -> bool:

@@ -183,6 +183,7 @@ def traits_of_plain(plain: Plain) -> Traits:
         below=below,
         parameters_below=np.array([squares, sizes], dtype=np.float64),
         content=np.array(content, dtype=np.int64),
+        keeps=np.zeros(len(nodes), dtype=bool),
         **sections,
     )
 

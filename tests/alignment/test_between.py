@@ -93,6 +93,35 @@ def test_what_is_between_two_pairs_does_the_same(case: str, *, is_structure: boo
     assert pairs["softmax.0"] == "softmax.0"
 
 
+INNER = {
+    "gelu": ("g:2x6x8 = Functional.gelu p", "r:2x6x8 = Torch.erf p\n g:2x6x8 = Torch.mul p r",
+             ("gelu.0", "erf.0 mul.0")),
+    "silu": ("g:2x6x8 = Functional.silu p",
+             "r:2x6x8 = Torch.sigmoid p\n g:2x6x8 = Torch.mul p r", ("silu.0", "sigmoid.0 mul.0")),
+    "a gate": ("g:2x6x8 = Torch.glu p", "r:2x6x8 = Torch.tanh p\n g:2x6x8 = Torch.mul r p",
+               ("glu.0", "tanh.0 mul.0")),
+    "a norm": ("g:2x6x8 = Functional.rms_norm p G:8",
+               "s:2x6x8 = Tensor.pow p\n v:2x6x1 = Tensor.mean s\n r:2x6x1 = Torch.rsqrt v\n"
+               "n:2x6x8 = Torch.mul p r\n g:2x6x8 = Torch.mul n G:8",
+               ("rms_norm.0", "pow.0 mean.0 rsqrt.0 mul.0 mul.1")),
+    "two against two": ("s:2x6x8 = Torch.sqrt p\n g:2x6x8 = Torch.div p s",
+                        "s:2x6x8 = Torch.rsqrt p\n g:2x6x8 = Torch.mul p s",
+                        ("sqrt.0 div.0", "rsqrt.0 mul.0")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", INNER)
+def test_a_bias_may_stand_before_what_is_multiplied(case: str) -> None:
+    mine, theirs, members = INNER[case]
+    groups, pairs = of(
+        f"p:2x6x8 = Functional.linear x W:8x8 B:8\n {mine}\n"
+        "y:2x6x8 = Functional.linear g V:8x8 C:8",
+        f"p:2x6x8 = Torch.addmm B:8 x W:8x8\n {theirs}\n y:2x6x8 = Torch.addmm C:8 g V:8x8",
+    )
+    assert group(*members) in groups
+    assert (pairs["linear.0"], pairs["linear.1"]) == ("addmm.0", "addmm.1")
+
+
 def test_what_comes_of_another_tensor_is_no_group() -> None:
     """One side works on what the activation makes, the other one on what it is given."""
     groups, _ = of(

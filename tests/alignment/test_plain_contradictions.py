@@ -73,6 +73,7 @@ class Drawn:
             stem=known.stem,
             other_stem=known.other_stem,
             trust=trust,
+            has_flow=random.random() < 0.5,
             twin=twins[0],
             other_twin=twins[1],
         )
@@ -284,10 +285,7 @@ def in_crossed_passes(drawn: Drawn) -> set[str]:
         if stem(name) in crossed
     }
     has_calls = any(not is_module(one) for one in left.nodes)
-    has_values = any(
-        one["Norm"] is not None for it in left.nodes for one in left.dump.tensors(it, "inputs")
-    )
-    if trust.equal or trust.near or (has_calls and has_values):  # then flow tells
+    if trust.equal or trust.near or (has_calls and drawn.pairs.known.has_flow):  # then flow tells
         return set()
     return {one for one in inside & drawn.pairs_of_names.keys() if pairs.evidence[left.nodes[one]]}
 

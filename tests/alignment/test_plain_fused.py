@@ -15,7 +15,8 @@ from msprobe_builder.align.groups.fused import fusions
 from msprobe_builder.align.groups.fused_calls import exchanged, find_by_shapes
 from msprobe_builder.dump.names import parse_name
 from msprobe_builder.match.matching import Group
-from msprobe_builder.operators.table import operator_of
+from msprobe_builder.operators.operator import Kind
+from msprobe_builder.operators.table import operator_of, row_of
 from tests.alignment.test_traits import Dump, numel
 from tests.alignment.two_programs import INPUT, NET, OUTPUT, PARAMETERS, Part, read_parts
 from tests.builder.small_dumps import Record, forward, tensor
@@ -164,28 +165,63 @@ class Plain:
         high = behind[0] if behind else math.inf
         return [one for one in free if low < self.many.nodes[one] < high]
 
-    def told_by_table(self, call: str, run: list[str]) -> Group | None:
+    def is_product(self, name: str) -> bool:
+        return row_of(name).kind is Kind.PRODUCT
+
+    def windows(self, call: str, run: list[str], parts: frozenset[str]) -> list[list[str]]:
+        """What stands without a product between products, or between the two of an attention."""
         names = [self.name(one) for one in run]
+        products = [place for place, one in enumerate(names) if self.is_product(one)]
+        if self.is_product(self.name(call)):
+            centre = max(names.index(one) for one in parts if not self.is_product(one))
+            before = [place for place in products if place < centre]
+            behind = [place for place in products if place > centre]
+            if "attention" not in row_of(self.name(call)).traits:
+                last = max(place for place, one in enumerate(run) if not self.is_form(one))
+                behind = [centre] if last == centre and len(products) == 1 else []
+            return [run[before[-1] : behind[0] + 1]] if before and behind else []
+        found = []
+        window: list[str] = []
+        is_first = True
+        for place in [*range(len(run)), None]:
+            if place is not None and not self.is_product(names[place]):
+                window.append(run[place])
+                continue
+            while len(window) > 1 and (
+                self.is_form(window[0]) or (not is_first and self.is_bias(window[0]))
+            ):
+                window = window[1:]
+            while len(window) > 1 and self.is_form(window[-1]):
+                window = window[:-1]
+            if parts <= {self.name(one) for one in window}:
+                found.append(window)
+            window, is_first = [], False
+        return found
+
+    def is_bias(self, call: str) -> bool:
+        given, made = (
+            sum(numel(self.many.records[row]) for row in self.many.rows(call, section))
+            for section in (INPUT, OUTPUT)
+        )
+        return row_of(self.name(call)).kind is Kind.SUM and given < 2 * made
+
+    def told_by_table(self, call: str, run: list[str]) -> Group | None:
+        names = {self.name(one) for one in run}
+        names |= {"matmul"} if any(map(self.is_product, names)) else set()
         for operation, calls, parts in fusions():
-            if self.name(call) not in calls or not parts <= {*names}:
+            if self.name(call) not in calls or not parts <= names:
                 continue
-            working = [place for place, one in enumerate(run) if not self.is_form(one)]
-            last = working[-1]
-            made, its = self.one.rows(call, OUTPUT), self.many.rows(run[last], OUTPUT)
-            if not made or not its:
-                continue
-            if numel(self.one.records[made[0]]) != numel(self.many.records[its[0]]):
-                continue
-            first = min(place for place, one in enumerate(names) if one in parts)
-            # What works before it belongs to it as well, up to a call that only shows a tensor.
-            while first and first - 1 in working:
-                first -= 1
-            members = run[first : last + 1]
-            rows = self.inputs(call, members)
-            if rows:
-                rows.append((made[0], its[0]))
-                nodes = tuple(self.many.nodes[one] for one in members)
-                return Group(operation, (self.one.nodes[call],), nodes, tuple(rows), 0.75)
+            for members in self.windows(call, run, parts):
+                made, its = self.one.rows(call, OUTPUT), self.many.rows(members[-1], OUTPUT)
+                if not made or not its:
+                    continue
+                if numel(self.one.records[made[0]]) != numel(self.many.records[its[0]]):
+                    continue
+                rows = self.inputs(call, members)
+                if rows:
+                    rows.append((made[0], its[0]))
+                    nodes = tuple(self.many.nodes[one] for one in members)
+                    return Group(operation, (self.one.nodes[call],), nodes, tuple(rows), 0.75)
         return None
 
     def inputs(self, call: str, members: list[str]) -> list[tuple[int, int]]:
@@ -201,7 +237,11 @@ class Plain:
         found = []
         for row in self.one.rows(call, INPUT, PARAMETERS):
             record = self.one.records[row]
-            fitting = [one for one in free if self.many.records[one]["shape"] == record["shape"]]
+            others = self.many.records
+            fitting = [one for one in free if numel(others[one]) == numel(record)]
+            equal = [one for one in fitting if others[one]["shape"] == record["shape"]]
+            is_attention = "attention" in row_of(self.name(call)).traits
+            fitting = [*equal, *fitting] if is_attention else equal
             if fitting and numel(record) > 1:
                 found.append((row, fitting[0]))
                 free.remove(fitting[0])

@@ -16,6 +16,7 @@ from msprobe_builder.align.evidence.scores import THRESHOLD, Trust
 from msprobe_builder.align.pairing.order_and_flow import (
     _alike,
     _exchangeable,
+    _shifted,
     _waits,
     likely_pairs,
     pair_by_order_and_flow,
@@ -192,11 +193,36 @@ def test_pairs_are_exchangeable_that_could_be_made_as_well_and_need_not_wait(
         expected = any(
             (k, m) != (i, j)
             and local[i, m] + local[k, j] > local[i, j] + local[k, m] - 1.4
-            and not waits[0][i, k]
-            and not waits[1][j, m]
+            and not (waits[0][i, k] and waits[1][j, m] and (i < k) == (j < m))
             for k, m in pairs
         )
         assert found[place] == expected
+
+
+@settings(max_examples=costly_examples(60))
+@given(RANDOMS)
+def test_pairs_between_calls_left_on_both_sides_that_are_like_them_may_be_shifted(
+    random: Random,
+) -> None:
+    size = random.randint(2, 5)
+    alike = np.array(random.choices([0.0, 1.4, 2.0], k=size * size)).reshape(size, size)
+    rows = np.array(sorted(random.sample(range(size), random.randint(1, size))))
+    columns = np.array(sorted(random.sample(range(size), len(rows))))
+    found = np.zeros((size, size))
+    found[rows, columns] = 0.9
+    kept = random.random() < 0.5  # what is likely to have a partner is not left
+    for row in set(range(size)) - {*rows.tolist()} if kept else ():
+        found[row] = 0.4 / size * random.choice([0, 1])
+    shifted = _shifted(alike, found, rows, columns)
+    left, others = (
+        [one for one in range(size) if found.sum(axis=axis)[one] < 0.3] for axis in (1, 0)
+    )
+    for place, (i, j) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
+        assert shifted[place] == any(
+            min(alike[row, j], alike[i, column], alike[row, column]) > alike[i, j] - 0.7
+            and (i < row) != (j < column)
+            for row, column in product(left, others)
+        )
 
 
 # -- all calls of a micro-step ------------------------------------------------------------
@@ -260,6 +286,12 @@ def plainly_found(
             for side, flow, nodes in zip(sides, flows, (a, b), strict=True)
         ]
         local = np.array([[plainly_alike(both, i, j) for j in b] for i in a])
+        products = {*both.pairs.known.products.tolist()}
+        for i, j in product(range(len(a)), range(len(b))):
+            of_two = [(one[:, place] >= 0).all() for one, place in zip(makers, (i, j), strict=True)]
+            if {both.left[a[i]].operator, both.right[b[j]].operator} <= products:
+                local[i, j] -= 4.0 * (of_two[0] != of_two[1])
+        alike = local.copy()
         if all((one[0] >= 0).sum() > 0.5 * one.shape[1] for one in makers):
             for i, j in product(range(len(a)), range(len(b))):
                 far = abs(ways(makers[0])[i] - ways(makers[1])[j])
@@ -289,6 +321,7 @@ def plainly_found(
                 for side, nodes, one in zip(sides, (a, b), makers, strict=True)
             ]
             told = ~_exchangeable(local, rows, columns, (waits[0], waits[1]))
+            told &= ~_shifted(alike, likely, rows, columns)
             rows, columns = rows[told], columns[told]
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
             found[a[row], b[column]] = min(float(likely[row, column]), 1 - 1e-6)

@@ -219,7 +219,7 @@ LARGE = tuple(
 
 
 def ends_agree(both: Both) -> bool:
-    """Whether the last eight pairs of each micro-step agree, before what goes back."""
+    """Whether the last three pairs of each micro-step agree, before what goes back."""
     ends: dict[int, list[bool]] = {}
     for i, j in sorted(both.partners.items()):
         one, other = both.left[i], both.right[j]
@@ -232,7 +232,7 @@ def ends_agree(both: Both) -> bool:
         is_known = np.isfinite(norm_of(one.outputs) + norm_of(other.outputs))
         if j and both.left.leaf(i) and not backward and is_known and elements(one.outputs) > 1:
             ends.setdefault(one.micro_step, []).append(level(one, other, "outputs") == 2)
-    return bool(ends) and all(all(some[-8:]) for some in ends.values())
+    return bool(ends) and all(all(some[-3:]) for some in ends.values())
 
 
 def extremes_differ(one: Node, other: Node) -> bool:
@@ -305,7 +305,7 @@ def _changed(random: Random, plain: Plain, node: int) -> Node:
 
 
 @pytest.mark.parametrize("last", [True, False])
-def test_all_of_the_last_eight_have_to_agree(last: bool) -> None:
+def test_all_of_the_last_three_have_to_agree(last: bool) -> None:
     same, other = LARGE[0], LARGE[6]
 
     def side(place: int) -> Plain:
@@ -315,6 +315,6 @@ def test_all_of_the_last_eight_have_to_agree(last: bool) -> None:
         ]
         return Plain([Node(), *calls])
 
-    left, right = side(-1), side(2 if last else 1)
+    left, right = side(-1), side(7 if last else 6)
     both = both_of(left, right, {one: one for one in range(1, 11)})
     assert _ends_agree(both.pairs) != last

@@ -60,15 +60,37 @@ def makers(part: Part) -> list[int]:
     return found
 
 
+def element_maker(part: Part, maker: list[int], row: int) -> int:
+    """The row that made the elements of one, beyond calls that are known to keep them."""
+    if maker[row] >= 0:
+        return element_maker(part, maker, maker[row])
+    node = int(part.table.node[row])
+    if part.table.section[row] == OUTPUT and part.traits.keeps[node]:
+        [given] = part.rows(part.name_of[node], INPUT)
+        return element_maker(part, maker, given)
+    return row
+
+
+def keys_of(part: Part, maker: list[int]) -> list[object]:
+    """What tells a tensor from others: its numbers, or who is recorded to have made it."""
+    if part.table.origins is None:
+        return [*part.keys]
+    return [
+        key if key is not None or not part.table.is_tensor[row] else element_maker(part, maker, row)
+        for row, key in enumerate(part.keys)
+    ]
+
+
 def first_maker(part: Part, maker: list[int], row: int) -> int:
     """Beyond calls that put out the very tensor which they take in, and which somebody made."""
+    keys = keys_of(part, maker)
     found = maker[row]
     while found >= 0:
-        key = part.keys[found]
+        key = keys[found]
         given = [
             maker[one]
             for one in part.rows(part.name_of[int(part.table.node[found])], INPUT)
-            if key is not None and part.keys[one] == key and maker[one] >= 0
+            if key is not None and keys[one] == key and maker[one] >= 0
         ]
         if not given:
             break
@@ -86,7 +108,7 @@ def test_a_tensor_comes_from_the_last_call_that_put_it_out(random: Random) -> No
     first = [first_maker(part, maker, row) for row in range(len(part.table))]
     assert flow.producer.tolist() == maker
     assert flow.source.tolist() == first
-    for row, key in enumerate(part.keys):
+    for row, key in enumerate(keys_of(part, maker)):
         assert flow.taken(row) == [one for one, made in enumerate(first) if made == row]
         assert (flow.key[row] != 0) == (key is not None)
     for name, node in part.nodes.items():

@@ -19,7 +19,7 @@ from msprobe_builder.align.pairing.unordered import (
 from msprobe_builder.dump.names import Direction, Kind
 from tests.alignment.drawn_sides import PALETTE, STEMS, UNKNOWN, altered, some_plain
 from tests.alignment.plain_pairs import numbers
-from tests.alignment.plain_sides import Both, Node, Plain, both_of, norm_of, shapes
+from tests.alignment.plain_sides import Both, Node, Plain, both_of, shapes
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS
 
@@ -114,7 +114,8 @@ def mirrored(random: Random) -> Both:
     palette = (*UNKNOWN[:1], PALETTE[0]) if random.random() < 0.3 else UNKNOWN[:1]
     plain = some_plain(random, 9, palette=palette, operators=1, modules=random.choice([0.7, 1.0]))
     right = plain if random.random() < 0.5 else altered(random, plain, 0.3)
-    return both_of(plain, right, one_code=random.random() < 0.3)
+    one_code, has_flow = random.random() < 0.3, random.random() < 0.5
+    return both_of(plain, right, one_code=one_code, has_flow=has_flow)
 
 
 @settings(max_examples=costly_examples(80))
@@ -147,11 +148,10 @@ def test_two_authors_put_such_modules_in_no_order_unless_they_need_one_another(
     expected = not one_code_ and is_twice and bool(sets[0] or sets[1])
     assert has_twins(both.pairs, numbers(*nodes[0]), numbers(*nodes[1])) == expected
     known = both.pairs.known
-    has_values = any(not np.isnan(norm_of(one.inputs)) for one in both.left.nodes)
     has_calls = any(one.operator >= 0 for one in both.left.nodes)
     told = told_by_words(both.pairs, numbers(*nodes[0]), numbers(*nodes[1]))
     for row, i in enumerate(nodes[0]):
         for column, j in enumerate(nodes[1]):
             said = known.words.said(numbers(i), known.other_words, numbers(j))[0, 0]
-            is_told = both.left[i].is_module and not (has_values and has_calls)
+            is_told = both.left[i].is_module and not (known.has_flow and has_calls)
             assert told[row, column] == (said if is_told else 0)

@@ -39,7 +39,9 @@ from tests.collector.recording import ALONE, Dump, read_dump, record
         ({"statistics": {"summary_mode": "xor"}}, "xor", False),
         ({"task": "tensor"}, "statistics", False),
         ({"task": "tensor", "tensor": {"summary_mode": "sketch"}}, "sketch", False),
-        ({"task": "structure"}, "statistics", False),
+        ({"task": "structure"}, "statistics", True),
+        ({"task": "structure", "structure": {"flow": False}}, "statistics", False),
+        ({"task": "structure", "extra_info": False}, "statistics", False),
         ({"task": "overflow_check"}, "statistics", False),
     ],
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.traits import Traits, has_values
+from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.align.pairing.repeated_calls import LOOP
 from msprobe_builder.dump.names import Kind
@@ -25,7 +25,7 @@ def passes_in_another_order(pairs: Pairs) -> Int:
     """
     npu, trust = pairs.npu, pairs.known.trust
     nothing = np.empty(0, dtype=np.int64)
-    if trust.equal or trust.near or (npu.below[0].any() and has_values(npu)):
+    if trust.equal or trust.near or (npu.below[0].any() and pairs.known.has_flow):
         return nothing
     weighted = np.flatnonzero(npu.forward & (npu.parameters.count > 0) & (pairs.partner > 0))
     crossed: set[int] = set()

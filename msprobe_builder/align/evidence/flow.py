@@ -77,6 +77,8 @@ def flow_of(side: Traits, table: ParameterTable) -> Flow:
         found = (before >= 0) & (steps[row] == steps[taking])
         producer[taking[found]] = row[found]
     _recorded(table, leaf, producer)
+    if table.origins is not None:
+        key = _with_recorded(side, table, key, producer)
     source = _sources(table, key, producer)
     takers = np.argsort(source, kind="stable")
     return Flow(
@@ -101,6 +103,21 @@ def _recorded(table: ParameterTable, leaf: Bool, producer: Int) -> None:
     is_call = leaf[table.node[made]] & (table.section[made] == Section.OUTPUT)
     is_call &= table.node[made] < table.node[rows]
     producer[rows[is_call]] = made[is_call]
+
+
+def _with_recorded(side: Traits, table: ParameterTable, key: Int, producer: Int) -> Int:
+    """The keys, of tensors without statistics the row that made their elements."""
+    rows = np.flatnonzero(table.is_tensor & (key == 0))
+    origin = np.where(producer >= 0, producer, np.arange(len(table)))
+    taking = np.flatnonzero(side.keeps[table.node] & table.is_tensor)
+    given = taking[table.section[taking] == _GIVEN[0]]
+    made = taking[table.section[taking] == _PUT_OUT]
+    origin[made] = origin[given]
+    while not np.array_equal(origin, further := origin[origin]):
+        origin = further
+    result = key.copy()
+    result[rows] = mixed(origin[rows], np.full(len(rows), -1)).astype(np.int64) >> 1
+    return result
 
 
 def guessed(side: Traits, flow: Flow, products: Int) -> Flow:

@@ -138,9 +138,10 @@ class Known:
     lines that make the calls, see :func:`~.sites.shared_sites`. ``hands_on`` tells which
     modules put out what they take in, see :func:`~.hands_on.hands_on`. ``same_code`` is False
     where no statistics tell and the hierarchies show two authors, ``one_code`` where the calls do,
-    see pairing/repeated_calls.py. ``guess`` is the likely partner of calls, -1 without, as the
-    order and the flow of all of them tell, see pairing/order_and_flow.py; ``chances`` are all pairs
-    that these leave possible, with their probability.
+    see pairing/repeated_calls.py; ``has_flow`` where who made what is known, or values tell.
+    ``guess`` is the likely partner of calls, -1 without, as the order and the flow of all of them
+    tell, see pairing/order_and_flow.py; ``chances`` are all pairs that these leave possible, with
+    their probability.
     """
 
     exact: Int
@@ -166,6 +167,8 @@ class Known:
     other_guess: Int
     same_code: bool = True
     one_code: bool = True
+    has_flow: bool = True
+    attention: Int = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     around: Int = field(default_factory=_nothing)
     other_around: Int = field(default_factory=_nothing)
     shift: dict[int, int] = field(default_factory=dict)

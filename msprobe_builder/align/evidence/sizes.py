@@ -1,6 +1,8 @@
-"""Where two nodes are given tensors of other numbers or sizes."""
+"""Sizes of two sides, and where two nodes are given tensors of other numbers or sizes."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +11,8 @@ from msprobe_builder.align.evidence.traits import Traits
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
+
+_LEAST_SAME = 0.5  # of what products put out, as large on both sides
 
 
 def given_other_sizes(npu: Traits, bench: Traits, a: Int, b: Int) -> Bool:
@@ -35,3 +39,19 @@ def other_form(npu: Traits, bench: Traits, a: Int, b: Int) -> Bool:
     out = npu.outputs.shapes[a][:, None] == bench.outputs.shapes[b]
     exchanges = (npu.inputs.ranks[a] == npu.outputs.ranks[a])[:, None]
     return np.asarray(~out & (~given | exchanges))
+
+
+def same_shapes(npu: Traits, bench: Traits, products: Int) -> bool:
+    """Whether what products put out has the same shapes, of what is as large on both sides.
+
+    Without values calls are aligned by shapes, so that those that are aligned do not tell.
+    """
+    nodes = [np.flatnonzero(one.forward & np.isin(one.operator, products)) for one in (npu, bench)]
+    equal, as_large = (
+        (Counter(debug[nodes[0]].tolist()) & Counter(reference[nodes[1]].tolist())).total()
+        for debug, reference in (
+            (npu.outputs.shapes, bench.outputs.shapes),
+            (npu.outputs.numel, bench.outputs.numel),
+        )
+    )
+    return equal >= _LEAST_SAME * as_large

@@ -8,6 +8,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.align.evidence.operators import forms, numbers_of
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction, Kind, parse_gradients
 from msprobe_builder.dump.parameters import Section
@@ -16,6 +17,7 @@ from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.match.hashing import mixed
 from msprobe_builder.match.outline import Outline
+from msprobe_builder.operators.questions import one_of
 from msprobe_builder.operators.table import paired_name
 
 Int = NDArray[np.int64]
@@ -24,6 +26,13 @@ Bool = NDArray[np.bool_]
 
 _MAX, _MIN, _MEAN, _NORM = range(4)
 _BINS = 64  # of the histogram of operators below a node
+
+
+# With these numbers a call hands on what it is given.
+_IDLE = (
+    (("mul", "div"), ("1", "1.0")),
+    (("add", "sub", "dropout"), ("0", "0.0")),
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,9 @@ class Traits:
     are no tensors are.
     ``below`` is the histogram of operators in the subtree with shape (nodes, bins),
     ``parameters_below`` the sum of squares and the number of elements of all parameters there,
-    ``content`` is equal where the number of elements and the operators are.
+    ``content`` is equal where the number of elements and the operators are. ``keeps`` marks calls
+    whose operator and arguments tell that they put out the elements of the one tensor that they are
+    given, in another form or not.
     """
 
     outline: Outline
@@ -74,6 +85,7 @@ class Traits:
     below: NDArray[np.int32]
     parameters_below: Float
     content: Int
+    keeps: Bool
 
     def __len__(self) -> int:
         return len(self.operator)
@@ -103,21 +115,48 @@ def traits_of(side: Side, outline: Outline, operators: dict[str, int], texts: Te
     below[calls + 1, operator[calls] % _BINS] = 1
     below = _in_subtrees(below, tree.subtree_end)
     parameters_below = _parameters_below(table, tree.subtree_end)
+    inputs = _tensors(table, Section.INPUT, len(tree), dimensions)
+    outputs = _tensors(table, Section.OUTPUT, len(tree), dimensions)
     weights = np.random.default_rng(0).integers(1 << 40, size=_BINS)
     return Traits(
         outline=outline,
         operator=operator,
         direction=direction,
         forward=_goes_forward(outline, direction),
-        inputs=_tensors(table, Section.INPUT, len(tree), dimensions),
-        outputs=_tensors(table, Section.OUTPUT, len(tree), dimensions),
+        inputs=inputs,
+        outputs=outputs,
         results=_tensors(table, Section.OUTPUT, len(tree), dimensions, first_alone=True),
         parameters=parameters,
         arguments=_arguments(table, len(tree)),
         below=below,
         parameters_below=parameters_below,
         content=mixed(parameters_below[1].view(np.int64), below @ weights).astype(np.int64) >> 1,
+        keeps=_keeps(table, texts, operator, operators, inputs, outputs),
     )
+
+
+def _keeps(
+    table: ParameterTable,
+    texts: Texts,
+    operator: Int,
+    operators: dict[str, int],
+    inputs: Tensors,
+    outputs: Tensors,
+) -> Bool:
+    """Views and casts, products with one, sums with nothing and dropout that drops nothing."""
+    types, numbers = np.full((2, len(operator)), -1), np.full(len(operator), -1)
+    for line, section in enumerate((Section.INPUT, Section.OUTPUT)):
+        rows = np.flatnonzero((table.section == section) & table.is_tensor)
+        types[line, table.node[rows]] = table.dtype_id[rows]
+    rows = np.flatnonzero((table.section == Section.INPUT) & ~table.is_tensor)[::-1]
+    numbers[table.node[rows]] = table.value_id[rows]  # of several the first
+    alone = (inputs.count == 1) & (outputs.count == 1) & (inputs.numel == outputs.numel)
+    alone &= types[0] == types[1]
+    result = np.isin(operator, numbers_of(operators, forms))
+    for names, values in _IDLE:
+        is_idle = np.isin(numbers, [texts.find(one) for one in values])
+        result |= is_idle & np.isin(operator, numbers_of(operators, one_of(*names)))
+    return np.asarray(result & alone)
 
 
 def has_values(side: Traits) -> bool:

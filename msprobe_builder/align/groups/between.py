@@ -170,11 +170,28 @@ class Between:
             if int(self.pairs.npu.operator[node]) in self.kinds.commuting:
                 yield from self._terms(*given)
                 return
-            both = list(zip(*given, strict=False))
+            both = self._in_order(node, *given)
         for row, place in both:
             made = self.sides[0].source(row), self.sides[1].source(place)
             if min(made) >= 0 and flow.table.numel[row] == other.table.numel[place]:
                 yield made
+
+    def _in_order(self, node: int, rows: list[int], places: list[int]) -> list[Rows]:
+        """What two calls take in at one place: what calls computed, and what none did.
+
+        A bias stands before or behind what is multiplied.
+        """
+        nodes = node, int(self.pairs.partner[node])
+        own, other = (
+            [[row for row in given if (row in without) == is_given] for is_given in (False, True)]
+            for given, without in (
+                (given, side.given(one))
+                for side, one, given in zip(self.sides, nodes, (rows, places), strict=True)
+            )
+        )
+        if len(own[0]) != len(other[0]):
+            return list(zip(rows, places, strict=False))
+        return [*zip(own[0], other[0], strict=True), *zip(own[1], other[1], strict=False)]
 
     def _terms(self, rows: list[int], places: list[int]) -> Iterator[Rows]:
         """The same of a sum, whose terms have no order: those that come of the same."""
@@ -310,7 +327,12 @@ class Between:
         both = zip(self.sides, (npu, bench), strict=True)
         if not npu or not bench or any((side.known[nodes] >= 0).any() for side, nodes in both):
             return
-        rows = (*self._given(npu, bench), *results)
+        made = [
+            both
+            for both in results
+            if self.sides[0].node(both[0]) in nodes and self.sides[1].node(both[1]) in others
+        ]
+        rows = (*self._given(npu, bench), *made)
         name = name_of(self.pairs, npu, bench)
         group = Group(name, tuple(npu), tuple(bench), rows, _BETWEEN)
         if not are_pairs(self.pairs, group, by_place=True):

@@ -7,6 +7,8 @@ that hold what it cannot do without; one linear against those whose weights add 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,7 @@ from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.groups.fused import fusions, operators_of
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.match.matching import Group
+from msprobe_builder.operators.operator import Kind, Operator
 from msprobe_builder.operators.table import row_of
 
 Int = NDArray[np.int64]
@@ -92,35 +95,71 @@ def _as_table_says(
 ) -> Group | None:
     """A fused call against a run of calls, where the shapes of what goes in and out agree."""
     names = operators_of(other.outline.tree, run)
+    kinds = [row_of(one).kind for one in names]
+    has = {*names, *(["matmul"] if Kind.PRODUCT in kinds else [])}
     for operation, calls, parts in fusions():
-        if name not in calls or not parts <= set(names):
+        if name not in calls or not parts <= has:
             continue
-        first = min(names.index(part) for part in parts)
-        last = max(place for place, one in enumerate(names) if not forms(row_of(one)))
-        out, result = outputs_of(flow, node), outputs_of(other_flow, run[last])
-        if not out or not result or not _same_size(flow, other_flow, out[0], result[0]):
-            continue
-        members = _with_forms(names, run, min(first, last), last)
-        rows = _input_rows(flow, other_flow, node, members)
-        if rows:
-            rows.append((out[0], result[0]))
-            return Group(operation, (node,), tuple(members), tuple(rows), _BY_SHAPES)
+        for first, last in _windows(other, run, names, row_of(name), parts):
+            out, result = outputs_of(flow, node), outputs_of(other_flow, run[last])
+            if not out or not result or not _same_size(flow, other_flow, out[0], result[0]):
+                continue
+            members = run[first : last + 1]
+            by_size = "attention" in row_of(name).traits  # heads stand before tokens, or behind
+            rows = _input_rows(flow, other_flow, node, members, by_size=by_size)
+            if rows:
+                rows.append((out[0], result[0]))
+                return Group(operation, (node,), tuple(members), tuple(rows), _BY_SHAPES)
     return None
 
 
-def _with_forms(names: list[str], run: list[int], first: int, last: int) -> list[int]:
-    """The run from its first telling call to its last."""
-    while first > 0 and not forms(row_of(names[first - 1])):
-        first -= 1
-    return run[first : last + 1]
+def _windows(
+    other: Traits, run: list[int], names: list[str], one: Operator, parts: frozenset[str]
+) -> Iterator[tuple[int, int]]:
+    """First and last of those calls of a run that may do together what one does.
+
+    What sums up no products is written without any: products and their biases stand between. Of
+    attention it is known what stands between its two products.
+    """
+    kinds = [row_of(name).kind for name in names]
+    products = [place for place, kind in enumerate(kinds) if kind is Kind.PRODUCT]
+    if one.kind is Kind.PRODUCT:
+        centre = max(names.index(part) for part in parts if row_of(part).kind is not Kind.PRODUCT)
+        before = [place for place in products if place < centre]
+        behind = [place for place in products if place > centre]
+        if "attention" not in one.traits:  # what stands behind a product, and nothing after that
+            working = [place for place, name in enumerate(names) if not forms(row_of(name))]
+            behind = [centre] if working[-1] == centre and len(products) == 1 else []
+        if before and behind:
+            yield before[-1], behind[0]
+        return
+    for begin, end in pairwise([-1, *products, len(run)]):
+        first, last = begin + 1, end - 1
+        while first < last and (
+            forms(row_of(names[first]))
+            or (begin >= 0 and _is_bias(other, run[first], names[first]))
+        ):
+            first += 1
+        while last > first and forms(row_of(names[last])):
+            last -= 1
+        if parts <= set(names[first : last + 1]):
+            yield first, last
+
+
+def _is_bias(other: Traits, node: int, name: str) -> bool:
+    """Whether a call adds something smaller than what it puts out."""
+    whole = other.outputs.numel[node]
+    return row_of(name).kind is Kind.SUM and bool(other.inputs.numel[node] < 2 * whole)
 
 
 def _same_size(flow: Flow, other: Flow, row: int, place: int) -> bool:
     return bool(flow.table.numel[row] == other.table.numel[place])
 
 
-def _input_rows(flow: Flow, other: Flow, node: int, members: list[int]) -> list[tuple[int, int]]:
-    """Inputs of a call and those of equal size that the first to want one of a run takes in."""
+def _input_rows(
+    flow: Flow, other: Flow, node: int, members: list[int], *, by_size: bool
+) -> list[tuple[int, int]]:
+    """Inputs of a call and those of equal shape, or size, that the first to want one takes in."""
     places = [place for member in members for place in inputs_of(other, member)]
     inner = {
         place
@@ -134,8 +173,10 @@ def _input_rows(flow: Flow, other: Flow, node: int, members: list[int]) -> list[
         fitting = [
             place
             for place in places
-            if flow.table.shape_id[row] == other.table.shape_id[place] and flow.table.numel[row] > 1
+            if _same_size(flow, other, row, place) and flow.table.numel[row] > 1
         ]
+        equal = [one for one in fitting if flow.table.shape_id[row] == other.table.shape_id[one]]
+        fitting = [*equal, *fitting] if by_size else equal
         if fitting:
             rows.append((row, fitting[0]))
             places.remove(fitting[0])

@@ -58,14 +58,15 @@ def _calls(side: Traits) -> list[Int]:
     return by_micro_step(side, nodes[side.forward & (side.outline.tree.subtree_end == nodes)])
 
 
-def around(pairs: Pairs, a: Int, b: Int) -> Bool:
-    """Which pairs have a host of one whose partner holds the other."""
+def around(pairs: Pairs, a: Int, b: Int, *, both: bool = False) -> Bool:
+    """Which pairs have a host of one, or hosts of ``both``, whose partner holds the other."""
     host = _matched_host(pairs.npu, pairs.partner, a)
     other_host = _matched_host(pairs.bench, pairs.back, b)
     partner, back = pairs.partner[host][:, None], pairs.back[other_host]
     end, other_end = pairs.npu.outline.tree.subtree_end, pairs.bench.outline.tree.subtree_end
     held = (partner < b) & (b <= other_end[partner])
-    return np.asarray(held | ((back < a[:, None]) & (a[:, None] <= end[back])))
+    other_held = (back < a[:, None]) & (a[:, None] <= end[back])
+    return np.asarray(held & other_held if both else held | other_held)
 
 
 def _matched_host(side: Traits, partner: Int, nodes: Int) -> Int:

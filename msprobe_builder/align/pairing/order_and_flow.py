@@ -20,6 +20,7 @@ from msprobe_builder.align.evidence.sites import at_other_sites
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.across import around
 from msprobe_builder.align.pairing.anchors import by_micro_step
+from msprobe_builder.align.pairing.halves_of_attention import of_halves, split_attention
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
@@ -40,6 +41,7 @@ _LIKELIER = 0.1  # probability of one that is offered
 _MAKER, _TAKER = 2.0, 1.5  # weights of neighbours that are pairs for sure
 _ELSEWHERE = 2.0  # times as much weighs that neighbours belong to others
 _DEEPER, _SHALLOW = 12.0, 0.06  # weight of standing deeper in one network, and what is no matter
+_WEIGHT = 4.0  # of products of which one alone multiplies with a weight
 _CROSSED = 0.2  # a sum takes its terms in any order
 _MOVED = 4.5  # weight of calls that only move what is put out by a pair
 _NAMED = 0.7  # weight of what the names of the modules around say
@@ -85,12 +87,25 @@ def _guessed(
         if not len(a) or not len(b) or len(a) * len(b) > _LARGEST:
             continue
         makers = calls[0].makers(a), calls[1].makers(b)
-        local = _alike(pairs, a, b)
+        local = alike = _alike(pairs, a, b) - _weighs_otherwise(pairs, (a, b), makers)
         if all((one[0] >= 0).mean() > _KNOWN for one in makers):
             far = np.abs(_depth(makers[0])[:, None] - _depth(makers[1]))
-            local -= _DEEPER * np.maximum(far - _SHALLOW, 0.0)
+            local = alike - _DEEPER * np.maximum(far - _SHALLOW, 0.0)
         elif not alone:
             continue
+        split = [
+            split_attention(one.side, nodes, own, one.third(nodes), pairs.known.attention)
+            for one, nodes, own in zip(calls, (a, b), makers, strict=True)
+        ]
+        two = [
+            np.isin(one.side.operator[nodes], pairs.known.products) & (own >= 0).all(axis=0)
+            for one, nodes, own in zip(calls, (a, b), makers, strict=True)
+        ]
+        local, alike = (
+            of_halves(one, split[0], split[1], two[0], two[1]) for one in (local, alike)
+        )
+        a, b = a[split[0].of], b[split[1].of]
+        makers = split[0].makers, split[1].makers
         sums = np.isin(pairs.npu.operator[a], list(commuting))
         found = np.zeros_like(local)
         for _ in range(_PASSES):
@@ -103,6 +118,7 @@ def _guessed(
                 more = found.copy()
                 more[np.ix_(i, j)] = likely_pairs(score[np.ix_(i, j)])
             found = more
+        found[split[0].is_first] = found[:, split[1].is_first] = 0.0
         rows, columns = np.nonzero(found >= _LIKELIER)
         chances = found[rows, columns].tolist()
         pairs.known.chances += zip(a[rows].tolist(), b[columns].tolist(), chances, strict=True)
@@ -111,6 +127,7 @@ def _guessed(
             nodes = (a, makers[0]), (b, makers[1])
             waits = [_waits(one.side, *them) for one, them in zip(calls, nodes, strict=True)]
             told = ~_exchangeable(local, rows, columns, (waits[0], waits[1]))
+            told &= ~_shifted(alike, found, rows, columns)
             rows, columns = rows[told], columns[told]
         for row, column in zip(rows, columns, strict=True):
             yield int(a[row]), int(b[column]), min(float(found[row, column]), 1 - 1e-6)
@@ -121,8 +138,25 @@ def _exchangeable(local: Float, rows: Int, columns: Int, waits: tuple[Bool, Bool
     chosen, traded = local[rows, columns], local[np.ix_(rows, columns)]
     as_good = traded + traded.T > chosen[:, None] + chosen - 2 * _LIKELY
     np.fill_diagonal(as_good, False)
-    waiting = waits[0][np.ix_(rows, rows)] | waits[1][np.ix_(columns, columns)]
-    return np.asarray((as_good & ~waiting).any(axis=1))
+    waiting = waits[0][np.ix_(rows, rows)] & waits[1][np.ix_(columns, columns)]
+    in_order = (rows[:, None] < rows) == (columns[:, None] < columns)
+    return np.asarray((as_good & ~(waiting & in_order)).any(axis=1))
+
+
+def _shifted(alike: Float, found: Float, rows: Int, columns: Int) -> Bool:
+    """Which pairs stand between two calls left on the two sides that are like them.
+
+    One author makes a branch before another one, so each stands beside the next one's.
+    """
+    chosen = alike[rows, columns] - _LIKELY
+    free, other_free = (np.flatnonzero(found.sum(axis=one) < _OPEN) for one in (1, 0))
+    result = np.zeros(len(rows), dtype=bool)
+    for i, j in np.argwhere(alike[np.ix_(free, other_free)] > chosen.min(initial=np.inf)).tolist():
+        row, column = free[i], other_free[j]
+        least = np.minimum(alike[row, columns], alike[rows, column])
+        is_like = np.minimum(least, alike[row, column]) > chosen
+        result |= is_like & ((rows < row) != (columns < column))
+    return result
 
 
 def _waits(side: Traits, nodes: Int, makers: Int) -> Bool:
@@ -197,14 +231,14 @@ class _Calls:
     def of(side: Traits, flow: Flow, moving: Int) -> _Calls:
         """Calls that only move elements are seen through."""
         size, table = len(side), flow.table
-        maker = np.full((_PLACES, size), -1, dtype=np.int64)
+        maker = np.full((_PLACES + 1, size), -1, dtype=np.int64)
         rows = np.flatnonzero(
             flow.is_leaf[table.node] & (table.section == Section.INPUT) & table.is_tensor
         )
         node = table.node[rows]
         first = np.searchsorted(node, node)
         place = np.arange(len(rows)) - first
-        known = (place < _PLACES) & (flow.source[rows] >= 0)
+        known = (place <= _PLACES) & (flow.source[rows] >= 0)
         maker[place[known], node[known]] = table.node[flow.source[rows[known]]]
         moves_only = flow.is_leaf & np.isin(side.operator, moving)
         for _ in range(_FAR):
@@ -219,7 +253,13 @@ class _Calls:
         """By place, which of some nodes makes what each of them takes in, -1 for none."""
         number = np.full(len(self.side) + 1, -1, dtype=np.int64)
         number[nodes] = np.arange(len(nodes))
-        return number[self.maker[:, nodes]]
+        return number[self.maker[:_PLACES, nodes]]
+
+    def third(self, nodes: Int) -> Int:
+        """The same of the third tensor, as of the value of attention."""
+        number = np.full(len(self.side) + 1, -1, dtype=np.int64)
+        number[nodes] = np.arange(len(nodes))
+        return np.asarray(number[self.maker[_PLACES, nodes]])
 
 
 def _said(pairs: Pairs, a: Int, b: Int) -> Float:
@@ -265,6 +305,16 @@ def _alike(pairs: Pairs, a: Int, b: Int) -> Float:
     result += _NAMED * _said(pairs, a, b)
     result += np.where(operators[0] == operators[1], 1.5, np.where(multiply, 0.5, -30.0))
     return result
+
+
+def _weighs_otherwise(pairs: Pairs, nodes: tuple[Int, Int], makers: tuple[Int, Int]) -> Float:
+    """Evidence against products of which one multiplies with a weight, the other what was made."""
+    kinds = []
+    for side, own, made in zip((pairs.npu, pairs.bench), nodes, makers, strict=True):
+        multiplies = np.isin(side.operator[own], pairs.known.products)
+        kinds.append(np.where(multiplies, (made >= 0).all(axis=0), -1))
+    both = (kinds[0][:, None] >= 0) & (kinds[1] >= 0)
+    return np.asarray(_WEIGHT * (both & (kinds[0][:, None] != kinds[1])))
 
 
 def _through(makers: tuple[Int, Int], likely: Float) -> tuple[Int, Int]:

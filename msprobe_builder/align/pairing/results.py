@@ -27,6 +27,7 @@ from msprobe_builder.operators.questions import any_of
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
+_ENDS = 3  # last pairs of a micro-step that show that nothing was wrong before
 _LAST = 8  # calls at the end of a module among which the one is that makes its result
 _OTHER = 1e-3  # of the largest element, by which elements that were only moved do not differ
 _TOLD = 0.2  # least share of modules that are given what another one puts out
@@ -129,7 +130,7 @@ def _ends_agree(pairs: Pairs) -> bool:
     leaves = np.flatnonzero(is_leaf(npu) & (pairs.partner > 0) & (npu.outputs.numel > 1))
     leaves = leaves[~_behind_backward(npu)[leaves]]
     known = npu.outputs.values[0, leaves] + bench.outputs.values[0, pairs.partner[leaves]]
-    ends = [step[-_LAST:] for step in by_micro_step(npu, leaves[np.isfinite(known)])]
+    ends = [step[-_ENDS:] for step in by_micro_step(npu, leaves[np.isfinite(known)])]
     last = np.concatenate([np.empty(0, np.int64), *ends])
     return bool(len(last)) and bool(
         (levels(npu.outputs, bench.outputs, last, pairs.partner[last]) == 2).all()

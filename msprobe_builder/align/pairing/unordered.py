@@ -12,7 +12,7 @@ from itertools import combinations, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.traits import Traits, has_values
+from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.evidence.words import first_difference
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.dump.names import Kind
@@ -64,7 +64,7 @@ def named_apart(
 
 def told_by_words(pairs: Pairs, a: Int, b: Int) -> Float:
     """What words say of two lists, where no values tell; calls have none."""
-    if has_values(pairs.npu) and pairs.npu.below[0].any():
+    if pairs.known.has_flow and pairs.npu.below[0].any():
         return np.zeros((len(a), len(b)))
     said = pairs.known.words.said(a, pairs.known.other_words, b)
     return np.asarray(said * (pairs.npu.operator[a] < 0)[:, None])
