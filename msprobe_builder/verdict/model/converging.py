@@ -73,7 +73,7 @@ class Ways:
 
     def meet_again(self, clue: Clue) -> bool:
         """Whether what is computed of a row agrees, and one program makes other calls before."""
-        met = self._way(clue.row, self.usual(clue.node))
+        met = self._way(clue.row, self.usual(clue))
         is_other = clue.cause in (*ONE_SIDED, Cause.WIRING)
         is_other |= is_of_other_sizes(self._runs, clue)
         return met is not None and (is_other or bool(self._other[met].any()))
@@ -82,8 +82,11 @@ class Ways:
         """Whether all that is computed of a row ends in outputs that agree, and go on to."""
         return self._way(row) is not None
 
-    def usual(self, node: int) -> float:
-        """What outputs before a call are off by that are near, as no fault has made that."""
+    def usual(self, clue: Clue) -> float:
+        """What outputs before a clue are off by that are near, as no fault has made that."""
+        if clue.side and clue.row < 0:
+            return 0.0
+        node = int(self._table.node[clue.row]) if clue.side else clue.node
         end = int(np.searchsorted(self._table.node[self._before], node))
         near = self._size[self._before[max(0, end - _NEAR) : end]]
         return float(_AGREES * np.median(near)) if len(near) >= _SEVERAL else 0.0

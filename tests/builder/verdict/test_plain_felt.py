@@ -198,7 +198,7 @@ class Felt:
             return clue
         around = int(self.tree.parent[at])
         worst = self.leaves(around)
-        most = max(4, self.ways.usual(clue.node) / SINGLE)
+        most = max(4, self.ways.usual(clue) / SINGLE)
         if not 0 <= worst <= most or not self.calls.is_module[around]:
             return clue
         if not clue.error / self.unit(clue.row) > 50 * max(worst, 1.0):
