@@ -107,7 +107,7 @@ def _recorded(table: ParameterTable, leaf: Bool, producer: Int) -> None:
 
 def _with_recorded(side: Traits, table: ParameterTable, key: Int, producer: Int) -> Int:
     """The keys, of tensors without statistics the row that made their elements."""
-    rows = np.flatnonzero(table.is_tensor & (key == 0))
+    rows = np.flatnonzero(table.is_tensor & (key == 0) & (table.missing != 0))
     origin = np.where(producer >= 0, producer, np.arange(len(table)))
     taking = np.flatnonzero(side.keeps[table.node] & table.is_tensor)
     given = taking[table.section[taking] == _GIVEN[0]]

@@ -44,6 +44,7 @@ from msprobe_builder.verdict.model.outputs import (
     of_draws,
     of_outputs,
 )
+from msprobe_builder.verdict.model.outside import is_state
 from msprobe_builder.verdict.model.places import Spare, placed
 from msprobe_builder.verdict.model.runs import Runs
 from msprobe_builder.verdict.model.weighing import Weighing
@@ -165,12 +166,13 @@ def felt(
         result.append(one)
     end = calls.last_pass if nothing_comes_of_it(evidence) else -1
 
-    def is_over(at: int) -> bool:
-        return 0 <= at <= end and not leaks.stays(at, end)
+    def is_over(clue: Clue) -> bool:
+        at = _at(runs, clue)
+        return 0 <= at <= end and not (leaks.stays(at, end) or is_state(runs, clue.row))
 
     marked = [
         replace(one, meets_again=True)
-        if one.cause in _GIVEN and is_over(_at(runs, one)) and weighing.explains("meets_again", one)
+        if one.cause in _GIVEN and is_over(one) and weighing.explains("meets_again", one)
         else one
         for one in result
     ]
@@ -235,6 +237,8 @@ def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:
     """Whether all that is given something else puts out the same: another formula."""
     runs, table = evidence.runs, evidence.runs.npu.table
     given = [clue.row] if clue.row >= 0 and table.section[clue.row] == Section.INPUT else []
+    if given and is_state(runs, clue.row):
+        return False  # what later steps go on from, whatever comes of it in this one
     for _ in range(DEEP):
         given = [row for row in given if not _puts_out_the_same(evidence, row)]
         if not given:

@@ -13,6 +13,7 @@ from msprobe_builder.operators.table import is_in_place
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import ONE_SIDED, Clue, Evidence
 from msprobe_builder.verdict.model.outputs import same_shapes
+from msprobe_builder.verdict.model.outside import is_state
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -73,6 +74,8 @@ class Ways:
 
     def meet_again(self, clue: Clue) -> bool:
         """Whether what is computed of a row agrees, and one program makes other calls before."""
+        if is_state(self._runs, clue.row):
+            return False  # later steps go on from it
         met = self._way(clue.row, self.usual(clue))
         is_other = clue.cause in (*ONE_SIDED, Cause.WIRING)
         is_other |= is_of_other_sizes(self._runs, clue)

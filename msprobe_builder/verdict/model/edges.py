@@ -25,7 +25,7 @@ from msprobe_builder.verdict.model.clue import (
 from msprobe_builder.verdict.model.levels import level_before
 from msprobe_builder.verdict.model.noise import spread_of_edges
 from msprobe_builder.verdict.model.observations import Observations, surprise
-from msprobe_builder.verdict.model.outside import are_held, are_weights, take_no_part
+from msprobe_builder.verdict.model.outside import are_buffers, are_held, are_weights, take_no_part
 from msprobe_builder.verdict.model.parameter_gradients import of_parameter_gradients
 from msprobe_builder.verdict.model.places import Columns, Spare
 from msprobe_builder.verdict.model.runs import Runs
@@ -58,12 +58,19 @@ def of_edges(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]:
     made, bench_made = _makers(runs, rows, seen.differs[rows])
     node = table.node[rows]
     base = np.where(made >= 0, latent[made], np.nan)
+    put_out = _of_outputs(evidence)
+    in_place = (table.section == Section.INPUT) & runs.npu.calls.is_api[table.node]
+    written = np.flatnonzero((made >= 0) & in_place[made])
+    base[written] = np.fmax(base[written], put_out[table.node[made[written]]])
     counterpart = np.where(made >= 0, runs.other[made], -1)
     # A call that puts parameters of ranks together takes a rank's parts of them from outside.
     gathers = runs.npu.calls.of_stems(lambda one: one.startswith(GATHERING)) == 1
     weight = (table.section[rows] == Section.PARAMETERS) | (gathers[node] & (made < 0))
     weight |= are_weights(runs)[rows] & (made < 0)
     base[(weight | are_held(runs)[rows]) & (made < 0)] = 0.0
+    # Averages that a normalisation keeps are of the step before, and as far off as this one.
+    averages = evidence.does.normalises[node] & are_buffers(runs)[rows] & (made < 0)
+    base[averages] = put_out[node[averages]]
     alone = unmatched(runs.bench, runs.bench_partner)
     missing = (bench_made >= 0) & alone[runs.bench.table.node[bench_made]]
     rewired = (made >= 0) & (counterpart >= 0) & (bench_made >= 0) & (counterpart != bench_made)
@@ -118,6 +125,15 @@ def of_edges(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]:
         else:
             yield clue
     yield from of_parameter_gradients(evidence)
+
+
+def _of_outputs(evidence: Evidence) -> Float:
+    """By node what its outputs are off by at most, and what it writes in place is, too."""
+    table = evidence.runs.npu.table
+    result = np.zeros(len(evidence.runs.npu.tree))
+    rows = np.flatnonzero(evidence.runs.rows(Section.OUTPUT))
+    np.fmax.at(result, table.node[rows], evidence.expected.latent[rows])
+    return result
 
 
 def _handed_through(runs: Runs) -> Int:

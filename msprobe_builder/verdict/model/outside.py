@@ -31,6 +31,25 @@ def are_weights(runs: Runs) -> Bool:
     return _are_kept_as(runs, _WEIGHT)
 
 
+def are_buffers(runs: Runs) -> Bool:
+    """The same of buffers alone."""
+    return _are_kept_as(runs, (Maker.BUFFER,))
+
+
+def is_state(runs: Runs, row: int) -> bool:
+    """Whether both collectors recorded a row as a buffer, or as what a call wrote in place."""
+    for part, at in ((runs.npu, row), (runs.bench, int(runs.other[row]))):
+        origins = part.table.origins
+        if at < 0 or origins is None:
+            return False
+        made = int(origins.maker[at])
+        is_written = made >= 0 and part.table.section[made] == Section.INPUT
+        is_written = is_written and bool(part.calls.is_api[part.table.node[made]])
+        if origins.kind[at] != Maker.BUFFER and not is_written:
+            return False
+    return True
+
+
 def _are_kept_as(runs: Runs, kinds: tuple[Maker, ...]) -> Bool:
     both = np.ones(len(runs.npu.table), dtype=bool)
     for table, row in ((runs.npu.table, np.arange(len(both))), (runs.bench.table, runs.other)):
