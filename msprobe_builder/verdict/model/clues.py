@@ -156,8 +156,8 @@ def felt(
         if one.cause not in _OF_PROGRAM and is_inside and 0 <= worst[around] <= most:
             units = one.error / unit[one.row]
             vanishes = calls.is_module[around] and units > _VANISHED * max(worst[around], 1.0)
-            if vanishes and (leaks.leaves(at, around) or _stays_in_weight(runs, one)):
-                vanishes = False
+            stays = is_state(runs, one.row) or _stays_in_weight(runs, one)
+            vanishes = vanishes and not stays and not leaks.leaves(at, around)
             if vanishes and weighing.explains("inside", one):
                 if not runs.is_mixed or one.score < BELIEVED:
                     vanished.append(one)
