@@ -185,7 +185,8 @@ def check(random: Random, parts: list[Part], sides: list[list[str]]) -> None:
     found = are_pairs(pairs, group, by_place=by_place)
     expected = matches() or []
     made = [(parts[0].nodes[one], parts[1].nodes[two]) for one, two in expected]
-    if max(map(len, sides)) > 1:
+    takes = all(parts[0].dump.tensors(one, "inputs") for one in sides[0])
+    if max(map(len, sides)) > 1 or (takes and [*map(kind, sides[0])] == [*map(kind, sides[1])]):
         denied -= {*made}
     assert pairs.denied == denied
     added = [pair for pair in made if pair not in denied]

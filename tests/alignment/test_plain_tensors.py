@@ -76,7 +76,9 @@ def keys_of(part: Part, maker: list[int]) -> list[object]:
     if part.table.origins is None:
         return [*part.keys]
     return [
-        key if key is not None or not part.table.is_tensor[row] else element_maker(part, maker, row)
+        element_maker(part, maker, row)
+        if key is None and part.table.is_tensor[row] and part.table.missing[row]
+        else key
         for row, key in enumerate(part.keys)
     ]
 

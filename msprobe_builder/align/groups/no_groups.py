@@ -36,8 +36,10 @@ def are_pairs(pairs: Pairs, group: Group, *, by_place: bool) -> bool:
         if match is None:
             return False
         found.append(match)
-    if len(many) > 1 or are_the_same:
-        # That their numbers differ, for which such a pair is taken back, is what is made alone.
+    takes = bool((sides[0].inputs.count[list(few)] > 0).all())
+    if len(many) > 1 or (are_the_same and takes):
+        # That their numbers differ, for which such a pair is taken back, is what is made alone, or
+        # what they are given; of nothing it would be what they do.
         pairs.denied.difference_update(found)
     added = [pairs.add(i, j, Evidence.INSIDE, _ALIKE) for i, j in found]
     return all(added)
