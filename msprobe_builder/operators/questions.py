@@ -126,3 +126,8 @@ def is_exact(operator: Operator) -> bool:
     """Whether its results are operands, or parts of them, in another place, to the last bit."""
     adds_up = "sums" in operator.condition and operator.kind is not Kind.JOIN
     return (operator.kind in _EXACT and not adds_up) or "exact" in operator.traits
+
+
+def makes_a_number(operator: Operator) -> bool:
+    """Whether it makes a tensor of a number that a program has counted."""
+    return "of_number" in operator.traits

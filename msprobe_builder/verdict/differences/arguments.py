@@ -42,7 +42,7 @@ class Argument:
     name: str
     npu: str
     bench: str
-    is_count: bool = False  # a whole number on both sides, or a slice
+    is_count: bool = False  # a whole number on both sides, or a slice; of ranks also 8.0 of 16.0
     is_order: bool = False  # of the tensors that are joined, told by their shapes
     is_slight: bool = False  # no more than rounding: evidence only where it shows in what comes out
 
@@ -93,6 +93,9 @@ def differing_arguments(
         result |= _joined_otherwise((calls, table), (other_calls, bench), partner, texts)
     if not both.any():
         return result
+    is_maker = (
+        calls.are(questions.makes_a_number) if ranges_differ else np.zeros(len(partner), dtype=bool)
+    )
     match = others[order[place]]
     differs = both & (table.value_id[rows] != bench.value_id[match])
     for row, other in zip(rows[differs].tolist(), match[differs].tolist(), strict=True):
@@ -117,7 +120,8 @@ def differing_arguments(
                 name,
                 left,
                 right,
-                is_count=kinds_here <= {"int", "slice"},
+                is_count=kinds_here <= {"int", "slice"}
+                or (bool(is_maker[table.node[row]]) and _are_counts(left, right)),
                 is_slight=_equal(left, right, _ROUNDED, hides=hides),
             )
         )
@@ -130,6 +134,15 @@ def _is_idle(operator: Operator, name: str) -> bool:
         name == one or (one in operator.arguments and name == str(operator.arguments[one][0]))
         for one in operator.idle
     )
+
+
+def _are_counts(left: str, right: str) -> bool:
+    """Whether two floats are whole numbers, one a multiple of the other: parts and their whole."""
+    try:
+        one, other = sorted((float(left), float(right)))
+    except ValueError:
+        return False
+    return one >= 1 and one.is_integer() and (other / one).is_integer()
 
 
 def _is_counted_from_the_end(
