@@ -37,8 +37,6 @@ _ALONG = {Kind.SCAN, Kind.REDUCTION}
 # peak over root mean square by which the gradient of its smallest element exceeds the others'.
 _STEEP = {"smallest": 2, "quotient": 2, "slope": 2}
 _STEEPER = {"rsqrt": 3}
-# What an exponential is off by, as a fraction, is what it is given is off by, in full.
-_EXPONENTIAL = {"exp", "exp2", "sigmoid", "softmax", "masked_softmax", "softmin"}
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ def conduct_of(part: Part, texts: Texts, told: Bool) -> Conduct:
         where(lambda one: bool(one.breaks)),
         where(lambda one: "sign" in one.breaks),
         where(lambda one: bool(one.condition & {"periodic", "near_one"})),
-        where(lambda one: one.name in _EXPONENTIAL),
+        where(lambda one: "exponential" in one.condition),
         where(lambda one: "quotient" in one.condition),
         where(lambda one: one.kind is Kind.NORMALISE),
         where(lambda one: one.kind is Kind.REDUCTION and "sums" in one.condition),

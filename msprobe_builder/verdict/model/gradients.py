@@ -112,11 +112,12 @@ class Gradients:
         table, twin = runs.npu.table, runs.npu.calls.twin
         kept = self._kept[runs.rows(Section.INPUT, Section.PARAMETERS)[self._kept]]
         at, first = table.node[kept], table.position[kept] == 0
+        trained = ~first & (table.requires_grad[kept] == 1)  # and no average that it keeps
         scale, weight = np.zeros((2, self._size))
         with np.errstate(all="ignore"):
             varies = seen.rms[kept] * np.sqrt(1 - (seen.mean[kept] / seen.rms[kept]) ** 2)
             np.maximum.at(scale, at[first], np.nan_to_num(varies[first]))
-            np.maximum.at(weight, at[~first], np.nan_to_num(seen.rms[kept[~first]]))
+            np.maximum.at(weight, at[trained], np.nan_to_num(seen.rms[kept[trained]]))
             node = table.node[out]
             weighs = np.where(weight[twin[node]] > 0, weight[twin[node]], 1.0)
             told = size_in[node] * weighs / scale[twin[node]] / seen.rms[out]

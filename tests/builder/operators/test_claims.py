@@ -293,6 +293,9 @@ def test_the_condition_of_a_function_is_what_its_row_says(name: str) -> None:
         assert condition(1.0001) > 1e3
     if "reach" in row.condition and not row.condition & {"periodic", "near_one"}:
         assert condition(8.0, -8.0, 0.999) > 3
+    if "exponential" in row.condition:  # x f'(x) / f(x) is x at most
+        at = torch.linspace(-9, 9, 181, dtype=torch.float64)
+        assert (_slopes(function, at) / run(function, [at])[0]).abs().max() <= 1 + 1e-6
     if "powers" in row.condition:
         assert condition(-3.0, 0.5, 8.0) == pytest.approx(2.0)
     if "bounded" in row.condition:

@@ -21,8 +21,8 @@ _CELLS = {
     *("is", "pairs"),
 }
 _WORDS = {
-    "condition": "sums products reach near_one near_zero periodic smallest slope quotient path "
-    "bounded powers",
+    "condition": "sums products reach exponential near_one near_zero periodic smallest slope"
+    " quotient path bounded powers",
     "keeps": "order multiset subset norm extremes opposites itself",
     "breaks": "kink ties steps jumps sign",
     "shards": "add product batched linear grouped indices shrink view swap order slice split join"

@@ -316,7 +316,8 @@ class Plain:
                 for one, share in zip(first, flat, strict=True)
             ]
         )
-        weight = largest([seen.rms[one] for one in kept if one not in first]) or 1.0
+        trained = [one for one in kept if self.runs.npu.table.requires_grad[one] == 1]
+        weight = largest([seen.rms[one] for one in trained if one not in first]) or 1.0
         size_in = largest([seen.rms[one] for one in given])
         told = over(over(size_in * weight, scale), seen.rms[row])
         told = 1.0 if math.isnan(told) or math.isinf(told) else told
