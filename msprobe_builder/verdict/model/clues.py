@@ -156,7 +156,7 @@ def felt(
         if one.cause not in _OF_PROGRAM and is_inside and 0 <= worst[around] <= most:
             units = one.error / unit[one.row]
             vanishes = calls.is_module[around] and units > _VANISHED * max(worst[around], 1.0)
-            stays = is_state(runs, one.row) or _stays_in_weight(runs, one)
+            stays = is_state(runs, evidence.does, one.row) or _stays_in_weight(runs, one)
             vanishes = vanishes and not stays and not leaks.leaves(at, around)
             if vanishes and weighing.explains("inside", one):
                 if not runs.is_mixed or one.score < BELIEVED:
@@ -168,7 +168,9 @@ def felt(
 
     def is_over(clue: Clue) -> bool:
         at = _at(runs, clue)
-        return 0 <= at <= end and not (leaks.stays(at, end) or is_state(runs, clue.row))
+        return 0 <= at <= end and not (
+            leaks.stays(at, end) or is_state(runs, evidence.does, clue.row)
+        )
 
     marked = [
         replace(one, meets_again=True)
@@ -237,7 +239,7 @@ def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:
     """Whether all that is given something else puts out the same: another formula."""
     runs, table = evidence.runs, evidence.runs.npu.table
     given = [clue.row] if clue.row >= 0 and table.section[clue.row] == Section.INPUT else []
-    if given and is_state(runs, clue.row):
+    if given and is_state(runs, evidence.does, clue.row):
         return False  # what later steps go on from, whatever comes of it in this one
     for _ in range(DEEP):
         given = [row for row in given if not _puts_out_the_same(evidence, row)]

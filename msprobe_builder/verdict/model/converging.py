@@ -44,7 +44,7 @@ class Ways:
     def __init__(self, evidence: Evidence) -> None:
         runs, seen = evidence.runs, evidence.seen
         table = runs.npu.table
-        self._runs, self._table = runs, table
+        self._runs, self._does, self._table = runs, evidence.does, table
         # One number, such as a loss, is about the same by chance.
         unit = np.where(seen.elements > 1, runs.in_use, np.fmax(SINGLE, runs.in_use / _BY_CHANCE))
         level = np.fmax(
@@ -74,7 +74,7 @@ class Ways:
 
     def meet_again(self, clue: Clue) -> bool:
         """Whether what is computed of a row agrees, and one program makes other calls before."""
-        if is_state(self._runs, clue.row):
+        if is_state(self._runs, self._does, clue.row):
             return False  # later steps go on from it
         met = self._way(clue.row, self.usual(clue))
         is_other = clue.cause in (*ONE_SIDED, Cause.WIRING)

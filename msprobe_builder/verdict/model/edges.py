@@ -24,8 +24,8 @@ from msprobe_builder.verdict.model.clue import (
 )
 from msprobe_builder.verdict.model.levels import level_before
 from msprobe_builder.verdict.model.noise import spread_of_edges
-from msprobe_builder.verdict.model.observations import Observations, surprise
-from msprobe_builder.verdict.model.outside import are_buffers, are_held, are_weights, take_no_part
+from msprobe_builder.verdict.model.observations import WORST, Observations, surprise
+from msprobe_builder.verdict.model.outside import are_averages, are_held, are_weights, take_no_part
 from msprobe_builder.verdict.model.parameter_gradients import of_parameter_gradients
 from msprobe_builder.verdict.model.places import Columns, Spare
 from msprobe_builder.verdict.model.runs import Runs
@@ -62,15 +62,14 @@ def of_edges(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]:
     in_place = (table.section == Section.INPUT) & runs.npu.calls.is_api[table.node]
     written = np.flatnonzero((made >= 0) & in_place[made])
     base[written] = np.fmax(base[written], put_out[table.node[made[written]]])
+    averages = np.flatnonzero(are_averages(runs, evidence.does, rows))
     counterpart = np.where(made >= 0, runs.other[made], -1)
     # A call that puts parameters of ranks together takes a rank's parts of them from outside.
     gathers = runs.npu.calls.of_stems(lambda one: one.startswith(GATHERING)) == 1
     weight = (table.section[rows] == Section.PARAMETERS) | (gathers[node] & (made < 0))
     weight |= are_weights(runs)[rows] & (made < 0)
     base[(weight | are_held(runs)[rows]) & (made < 0)] = 0.0
-    # Averages that a normalisation keeps are of the step before, and as far off as this one.
-    averages = evidence.does.normalises[node] & are_buffers(runs)[rows] & (made < 0)
-    base[averages] = put_out[node[averages]]
+    base[averages] = _of_averages(evidence, rows[averages])
     alone = unmatched(runs.bench, runs.bench_partner)
     missing = (bench_made >= 0) & alone[runs.bench.table.node[bench_made]]
     rewired = (made >= 0) & (counterpart >= 0) & (bench_made >= 0) & (counterpart != bench_made)
@@ -134,6 +133,16 @@ def _of_outputs(evidence: Evidence) -> Float:
     rows = np.flatnonzero(evidence.runs.rows(Section.OUTPUT))
     np.fmax.at(result, table.node[rows], evidence.expected.latent[rows])
     return result
+
+
+def _of_averages(evidence: Evidence, rows: Int) -> Float:
+    """What means and variances are off by: what they are of is, in full, over their own size."""
+    runs, seen, table = evidence.runs, evidence.seen, evidence.runs.npu.table
+    first = _first_given(runs.npu)[table.node[rows]]
+    error, size = evidence.expected.latent[first], seen.rms[first]
+    with np.errstate(all="ignore"):
+        amount = np.where(table.position[rows] == 1, size, 2 * size**2) / seen.rms[rows]
+        return np.asarray(np.clip(np.nan_to_num(error * amount), 0, WORST))
 
 
 def _handed_through(runs: Runs) -> Int:

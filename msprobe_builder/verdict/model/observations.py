@@ -150,6 +150,7 @@ def _read(
         smallest = np.where(one_sign, np.fmin(highest, lowest), 0.0)
         # Of what no call has made each element is rounded for itself, the smallest one as well.
         for_itself = one_sign & (runs.maker[rows] < 0) & _is_given(runs, rows)
+        for_itself &= ~_may_be_averages(runs, rows)
         unit[:_MEAN, for_itself] = np.abs(reference[:_MEAN, for_itself])
         apart = np.abs(debug - reference)
         endless = np.flatnonzero(np.isnan(apart).any(axis=0))
@@ -271,6 +272,13 @@ def _is_given(runs: Runs, rows: Int) -> Bool:
     table, section = runs.npu.table, runs.npu.table.section[rows]
     given = (section == int(Section.INPUT)) | (section == int(Section.PARAMETERS))
     return np.asarray(given & ~runs.backward[table.node[rows]])
+
+
+def _may_be_averages(runs: Runs, rows: Int) -> Bool:
+    """What a normalisation is given and nobody trains: means are off by what they are of is."""
+    normalises = runs.npu.calls.are(lambda one: one.kind is Kind.NORMALISE)
+    table = runs.npu.table
+    return np.asarray(normalises[table.node[rows]] & (table.requires_grad[rows] == 0))
 
 
 def _are_multiples(debug: Float, reference: Float, rms: Float) -> Bool:

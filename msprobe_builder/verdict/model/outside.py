@@ -31,17 +31,17 @@ def are_weights(runs: Runs) -> Bool:
     return _are_kept_as(runs, _WEIGHT)
 
 
-def are_buffers(runs: Runs) -> Bool:
-    """The same of buffers alone."""
-    return _are_kept_as(runs, (Maker.BUFFER,))
+def is_state(runs: Runs, does: Conduct, row: int) -> bool:
+    """Whether both collectors recorded a row as a buffer, or as what a call wrote in place.
 
-
-def is_state(runs: Runs, row: int) -> bool:
-    """Whether both collectors recorded a row as a buffer, or as what a call wrote in place."""
+    Where they recorded neither, an average that a normalisation keeps is one.
+    """
     for part, at in ((runs.npu, row), (runs.bench, int(runs.other[row]))):
         origins = part.table.origins
-        if at < 0 or origins is None:
+        if at < 0:
             return False
+        if origins is None:
+            return bool(are_averages(runs, does, np.array([row]))[0] and runs.maker[row] < 0)
         made = int(origins.maker[at])
         is_written = made >= 0 and part.table.section[made] == Section.INPUT
         is_written = is_written and bool(part.calls.is_api[part.table.node[made]])
@@ -57,6 +57,17 @@ def _are_kept_as(runs: Runs, kinds: tuple[Maker, ...]) -> Bool:
             return np.zeros(len(both), dtype=bool)
         both &= (row >= 0) & np.isin(table.origins.kind[row], kinds)
     return both & ~runs.backward[runs.npu.table.node]
+
+
+def are_averages(runs: Runs, does: Conduct, rows: Int) -> Bool:
+    """Which rows are means and variances that a normalisation is given to keep: nobody trains them.
+
+    What one and no weight is, tells a recorded maker; without one what needs no gradient is none.
+    """
+    table, node = runs.npu.table, runs.npu.table.node[rows]
+    is_kept = (table.section[rows] == int(Section.INPUT)) & np.isin(table.position[rows], (1, 2))
+    is_kept &= does.normalises[node] & ~runs.backward[node] & (table.requires_grad[rows] == 0)
+    return np.asarray(is_kept & ~are_weights(runs)[rows])
 
 
 def take_no_part(runs: Runs, does: Conduct, rows: Int) -> Bool:

@@ -61,6 +61,8 @@ class PlainGiven(PlainClues):
         base = self.latent[made] if made >= 0 else math.nan
         if self._is_weight(row) and made < 0:
             base = 0.0
+        if self._is_average(row):
+            base = self._of_average(row)
         is_missing, is_extra = self._missing(there), self._extra(made)
         if is_missing and made < 0 and not is_back:
             base = 0.0
@@ -86,6 +88,22 @@ class PlainGiven(PlainClues):
         if self.ev.passed_over[node] and is_told_beside:
             score = 0.0
         yield row, score, expected, made
+
+    def _is_average(self, row: int) -> bool:
+        """Whether a normalisation is given it to keep: untrained, second or third."""
+        node = self.node[row]
+        is_kept = self.table.section[row] == Section.INPUT and self.table.position[row] in (1, 2)
+        is_kept = is_kept and bool(self.ev.does.normalises[node]) and not self.is_back(row)
+        return is_kept and self.table.requires_grad[row] == 0
+
+    def _of_average(self, row: int) -> float:
+        """The error of what it is the mean or the variance of, over its own size."""
+        [first] = inputs_of(self.table, self.node[row]).tolist()[:1]
+        error, size = self.latent[first], float(self.seen.rms[first])
+        of = size if self.table.position[row] == 1 else 2 * size**2
+        own = float(self.seen.rms[row])
+        told = error * of / own if own else math.inf * error * of if error * of else math.nan
+        return 0.0 if math.isnan(told) else min(max(told, 0.0), 10.0)
 
     def takes_no_part(self, row: int) -> bool:
         """Whether it needs no gradient, where most of the forty outputs before do."""

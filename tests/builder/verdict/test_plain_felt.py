@@ -85,8 +85,8 @@ class Felt:
         """Whether all calls that are given it put out the same, through modules of calls."""
         if clue.row < 0 or self.table.section[clue.row] != Section.INPUT:
             return False
-        given = [clue.row]
-        for _ in range(8):
+        given = [] if self.is_state(clue) else [clue.row]
+        for _ in range(8 if given else 0):
             given = [row for row in given if not self.puts_out_the_same(row)]
             if not given:
                 return True
@@ -168,7 +168,7 @@ class Felt:
         end = int(self.calls.last_pass) if nothing_comes_of_it(self.ev) else -1
         marked = []
         for one in kept:
-            goes = one.cause in GIVEN and 0 <= self.at(one) <= end
+            goes = one.cause in GIVEN and 0 <= self.at(one) <= end and not self.is_state(one)
             marked.append(replace(one, meets_again=True) if goes else one)
         told = {
             (one.side, one.cause, self.operation(one.side, one.node))
@@ -203,11 +203,22 @@ class Felt:
             return clue
         if not clue.error / self.unit(clue.row) > 50 * max(worst, 1.0):
             return clue
-        if self.leaks.leaves(at, around) or self.is_left_in_a_weight(clue):
+        stays = self.is_state(clue) or self.is_left_in_a_weight(clue)
+        if stays or self.leaks.leaves(at, around):
             return clue
         if self.runs.is_mixed and clue.score >= 10:
             return replace(clue, meets_again=True)
         return None
+
+    def is_state(self, clue: Clue) -> bool:
+        """Whether a normalisation keeps it, where nobody recorded what is kept."""
+        table, at, other = self.table, self.at(clue), int(self.runs.other[clue.row])
+        if at < 0 or other < 0 or not self.ev.does.normalises[at] or self.runs.backward[at]:
+            return False
+        is_beside = table.section[clue.row] == Section.INPUT and table.position[clue.row] in (1, 2)
+        return bool(
+            is_beside and table.requires_grad[clue.row] == 0 and self.runs.maker[clue.row] < 0
+        )
 
     def is_left_in_a_weight(self, clue: Clue) -> bool:
         """Whether it is the gradient of a parameter."""
