@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.side import Side
 from msprobe_builder.match.matching import Matching
@@ -37,7 +38,9 @@ def pair_tensors(npu: ParameterTable, bench: ParameterTable, partner: Int) -> Pa
     ``partner`` is the bench node of each npu node, -1 without. A tensor that stands where the
     other side has none, or no tensor, is in no pair.
     """
-    return _pair(npu, bench, partner, npu.is_tensor, bench.is_tensor)
+    return pair_at_places(
+        npu, bench, partner, np.flatnonzero(npu.is_tensor), np.flatnonzero(bench.is_tensor)
+    )
 
 
 def with_chosen(pairs: Pairs, npu: Side, bench: Side, matching: Matching, texts: Texts) -> Pairs:
@@ -70,27 +73,68 @@ def _rows(table: ParameterTable, nodes: set[int], texts: Texts) -> dict[tuple[in
 
 def pair_arguments(npu: ParameterTable, bench: ParameterTable, partner: Int) -> Pairs:
     """The same for everything that is no tensor."""
-    return _pair(npu, bench, partner, ~npu.is_tensor, ~bench.is_tensor)
+    return pair_at_places(
+        npu, bench, partner, np.flatnonzero(~npu.is_tensor), np.flatnonzero(~bench.is_tensor)
+    )
 
 
-def _pair(
-    npu: ParameterTable,
-    bench: ParameterTable,
-    partner: Int,
-    wanted: NDArray[np.bool_],
-    bench_wanted: NDArray[np.bool_],
+def pair_at_places(
+    npu: ParameterTable, bench: ParameterTable, partner: Int, rows: Int, others: Int
 ) -> Pairs:
-    candidates = np.flatnonzero(wanted & (partner[npu.node] >= 0))
-    if not len(bench) or not len(candidates):
+    """Pair chosen rows of matched nodes, tensors or not, by section and position within it."""
+    rows = rows[partner[npu.node[rows]] >= 0]
+    if not len(rows) or not len(others):
         return no_pairs()
+    sizes, bench_sizes = _sizes_ahead(npu, bench, partner)
     width = 1 + max(npu.position.max(initial=0), bench.position.max(initial=0))
-    key = _key(partner[npu.node[candidates]], npu, width, candidates)
-    other = _key(bench.node, bench, width, np.arange(len(bench)))
+    width += max(sizes.max(initial=0), bench_sizes.max(initial=0))
+    key = _key(partner[npu.node[rows]], npu, width, rows) + sizes[rows]
+    other = _key(bench.node[others], bench, width, others) + bench_sizes[others]
     order = np.argsort(other)
     place = np.searchsorted(other, key, sorter=order)
     row = order[np.minimum(place, len(order) - 1)]
-    found = (other[row] == key) & bench_wanted[row]
-    return Pairs(candidates[found], row[found])
+    found = other[row] == key
+    return Pairs(rows[found], others[row[found]])
+
+
+def _sizes_ahead(npu: ParameterTable, bench: ParameterTable, partner: Int) -> tuple[Int, Int]:
+    """By how many places each row of both tables stands too early for its partner.
+
+    A compiled function is given the sizes that change ahead of its tensors, and one run compiles it
+    for any size where the other has seen a single one. So it is where one side alone is given more
+    than tensors first, and as much follows on both.
+    """
+    size, bench_size = len(partner), 1 + int(bench.node[-1])
+    (begin, end), (other_begin, other_end) = _begins(npu, size), _begins(bench, bench_size)
+    has_both = (partner >= 0) & (partner < bench_size)
+    mine = np.flatnonzero(has_both & (end > begin))
+    theirs = partner[mine]
+    more = begin[mine] - other_begin[theirs]
+    found = (more != 0) & (end[mine] - begin[mine] == other_end[theirs] - other_begin[theirs])
+    late, other_late = np.zeros(size, dtype=np.int64), np.zeros(bench_size, dtype=np.int64)
+    late[mine[found]] = np.maximum(-more[found], 0)
+    other_late[theirs[found]] = np.maximum(more[found], 0)
+    return (
+        late[npu.node] * (npu.section == Section.INPUT),
+        other_late[bench.node] * (bench.section == Section.INPUT),
+    )
+
+
+def _begins(table: ParameterTable, size: int) -> tuple[Int, Int]:
+    """Where the tensors begin among the inputs of each of ``size`` nodes, and where all inputs end.
+
+    What a merge of ranks has left out keeps its place.
+    """
+    inputs = np.flatnonzero(table.section == Section.INPUT)
+    node, place = table.node[inputs], table.position[inputs]
+    end = np.zeros(size, dtype=np.int64)
+    is_last = np.diff(node, append=-1) != 0
+    end[node[is_last]] = place[is_last] + 1
+    begin = end.copy()
+    node, place = (one[table.is_tensor[inputs]] for one in (node, place))
+    is_first = np.diff(node, prepend=-1) != 0
+    begin[node[is_first]] = place[is_first]
+    return begin, end
 
 
 def _key(node: Int, table: ParameterTable, width: int, rows: Int) -> Int:

@@ -14,6 +14,7 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import discrete_types, epsilons
 from msprobe_builder.graph.part import Part
+from msprobe_builder.metrics.pairing import pair_at_places
 from msprobe_builder.operators.operator import Kind, Operator
 from msprobe_builder.operators.table import is_in_place, overwrites
 from msprobe_builder.verdict.differences.histories import is_cut_off
@@ -282,47 +283,26 @@ def _does_nothing(operator: Operator) -> bool:
 def _otherwise(runs: Runs) -> Bool:
     """Nodes of which an input or output is a tensor on one side alone."""
     table, bench = runs.npu.table, runs.bench.table
-    # One of the two is no tensor, so that most calls are not asked.
-    asked, there = (
-        np.bincount(one.node[~one.is_tensor], minlength=len(part.tree)) > 0
-        for part, one in ((runs.npu, table), (runs.bench, bench))
-    )
-    paired = np.flatnonzero(runs.partner >= 0)
-    asked[paired] |= there[runs.partner[paired]]
-    asked[runs.partner < 0] = False
-    there[:] = False
-    there[runs.partner[asked]] = True
-    # A gradient of zeros is as good as none.
-    rows, others = (
-        np.flatnonzero(
-            which[one.node]
-            & ((one.section == Section.INPUT) | (one.section == Section.OUTPUT))
-            & ~(one.is_tensor & (one.statistics[_NORM] == 0) & back[one.node])
-        )
-        for one, which, back in (
-            (table, asked, runs.backward),
-            (bench, there, runs.bench.calls.direction == Direction.BACKWARD),
-        )
-    )
-    width = 2 * (1 + max(int(one.position.max(initial=0)) for one in (table, bench)))
-    debug, reference = (
-        node * width + 2 * one.position[chosen] + (one.section[chosen] == Section.OUTPUT)
-        for node, one, chosen in (
-            (runs.partner[table.node[rows]], table, rows),
-            (bench.node[others], bench, others),
+    asked, others = (
+        ((one.section == Section.INPUT) | (one.section == Section.OUTPUT))
+        # A gradient of zeros is as good as none.
+        & ~(one.is_tensor & (one.statistics[_NORM] == 0) & back[one.node])
+        for one, back in (
+            (table, runs.backward),
+            (bench, runs.bench.calls.direction == Direction.BACKWARD),
         )
     )
     result = np.zeros(len(runs.npu.tree), dtype=bool)
-    if not len(reference):
-        return result
-    order = np.argsort(reference, kind="stable")
-    place = np.minimum(np.searchsorted(reference[order], debug), len(order) - 1)
-    match = others[order[place]]
-    both = reference[order[place]] == debug
-    unlike = np.flatnonzero(both & (table.is_tensor[rows] != bench.is_tensor[match]))
-    for row, there in zip(rows[unlike].tolist(), match[unlike].tolist(), strict=True):
-        if not _is_one_number(runs, row, there):
-            result[table.node[row]] = True
+    for here, there in (
+        (table.is_tensor, ~bench.is_tensor),
+        (~table.is_tensor, bench.is_tensor),
+    ):
+        unlike = pair_at_places(
+            table, bench, runs.partner, np.flatnonzero(asked & here), np.flatnonzero(others & there)
+        )
+        for row, other in zip(unlike.npu.tolist(), unlike.bench.tolist(), strict=True):
+            if not _is_one_number(runs, row, other):
+                result[table.node[row]] = True
     return result
 
 
