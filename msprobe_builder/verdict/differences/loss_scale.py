@@ -44,8 +44,8 @@ class LossScale:
 
 def without_loss_scale(result: PairResult) -> tuple[PairResult, LossScale | None]:
     """The comparison as if both runs had multiplied the loss alike; unchanged where they did."""
-    if result.bench is None or result.comparisons is None:
-        return result, None
+    assert result.bench is not None
+    assert result.comparisons is not None
     npu, bench = (Part(one.tree, one.table) for one in (result.npu, result.bench))
     if not any(_has_half(one, result.texts) for one in (npu, bench)):
         return result, None
@@ -61,6 +61,9 @@ def without_loss_scale(result: PairResult) -> tuple[PairResult, LossScale | None
         return result, None
     scale = LossScale(debug, reference, 2.0**power)
     rows, there = _made_of_gradients(npu, bench, result.comparisons, power)
+    for part, scalings, chosen in ((npu, debug, rows), (bench, reference, there)):
+        back = np.isin(part.table.node, part.calls.twin[scalings])
+        chosen[back & (part.table.section == Section.INPUT)] = False  # it is not scaled yet
     left = _scaled(result.npu, debug, rows, max(1.0, 1.0 / scale.factor))
     right = _scaled(result.bench, reference, there, max(1.0, scale.factor))
     groups = result.groups

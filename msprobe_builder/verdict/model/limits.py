@@ -84,20 +84,20 @@ def limits_of(evidence: Evidence) -> Limits:
     norm *= THRESHOLD
     norm = np.where(measured, np.minimum(norm, limit), norm)
     ways = limit[back], limit[~back]
-    share = next(
-        (one for one in _SHARES if all(_quantile(way, one) < _TOO_WIDE for way in ways)),
-        _SHARES[-1],
-    )
+    shares = [one for one in _SHARES if all(_quantile(way, one) < _TOO_WIDE for way in ways)]
+    share = shares[0] if shares else _SHARES[-1]
     is_wide = THRESHOLD * (told + SUMMED) > np.where(back, _BACKWARD, _FORWARD)
     in_half = runs.in_use > SINGLE and float(seen.differs[rows].mean()) >= QUIET
     many = any(is_wide[here].mean() > _MANY_CALLS for here in (back, ~back) if here.any())
+    # Or half of the calls of a direction tell nothing at all.
+    hides = not shares or (many and (runs.is_mixed or in_half))
     return Limits(
         share,
         forward=_quantile(limit[~back], share),
         backward=_quantile(limit[back], share),
         factor=_quantile(norm[~back], share),
         levels=(_quantile(told[~back], 0.5), _quantile(told[back], 0.5)),
-        hides=many and (runs.is_mixed or in_half) and len(rows) >= _FEW,
+        hides=hides and len(rows) >= _FEW,
         by_statistics=bool(np.isnan(seen.exact[rows]).all()),
     )
 

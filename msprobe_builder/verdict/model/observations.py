@@ -314,7 +314,7 @@ def _measured(result: Observations, runs: Runs, comparisons: Comparisons) -> Non
         result.size[equal], result.moved[:, equal], result.exact[equal] = 0.0, 0.0, 0.0
         other = pairs.npu[comparisons.md5_equal == 0]
         other = other[runs.other[other] >= 0]
-        elsewhere = (result.moved[:, other] == 0).all(axis=0) & _are_few(runs, comparisons)
+        elsewhere = _are_same_numbers(result, runs, other) & _are_few(runs, comparisons)
         other = other[runs.by_sum[other] | elsewhere]
         result.size[other] = result.exact[other] = 1.0  # nobody knows by how much
     if not READ & comparisons.metrics.keys():
@@ -351,6 +351,19 @@ def _are_few(runs: Runs, comparisons: Comparisons) -> bool:
     rows = comparisons.pairs.npu
     outside = (comparisons.md5_equal >= 0) & (runs.maker[rows] < 0) & _is_given(runs, rows)
     return bool(outside.any() and (comparisons.md5_equal[outside] == 0).mean() < _FEW_BITS)
+
+
+def _are_same_numbers(seen: Observations, runs: Runs, rows: Int) -> Bool:
+    """Rows whose four numbers are equal; of what comes from outside, but for how they are summed.
+
+    What a call has rounded otherwise may have equal extremes by chance.
+    """
+    moved = seen.moved[:, rows].copy()
+    outside = np.flatnonzero(runs.maker[rows] < 0)
+    sums = moved[_MEAN:, outside]
+    sums[sums <= seen.resolution[rows[outside]]] = 0.0
+    moved[_MEAN:, outside] = sums
+    return np.asarray((moved == 0).all(axis=0))
 
 
 def _sorted(four: Float) -> Float:
