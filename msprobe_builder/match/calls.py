@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.sequence import align_around, fill_gaps
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.match.hashing import mixed, same_ids
 from msprobe_builder.match.matching import inverse
 from msprobe_builder.match.outline import Outline
-from msprobe_builder.match.sequence import align_around, fill_gaps
 from msprobe_builder.match.signature import agreeing, shape_keys
 
 Int = NDArray[np.int64]

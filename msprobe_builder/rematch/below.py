@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.sequence import fill_gaps, longest_increasing
 from msprobe_builder.database.read.graphs import BENCH, NPU
 from msprobe_builder.database.read.matches import matches_between
 from msprobe_builder.database.read.tree import read_subtree
@@ -16,7 +17,6 @@ from msprobe_builder.database.write.texts import StoredTexts
 from msprobe_builder.dump.names import Kind, Name, module_path
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.match.hashing import mixed, same_ids
-from msprobe_builder.match.sequence import fill_gaps, longest_increasing
 from msprobe_builder.match.signature import (
     Signatures,
     agreeing,

@@ -26,7 +26,7 @@ from msprobe_builder.align.pairing.unordered import (
     without_order,
 )
 from msprobe_builder.base.codes import Evidence
-from msprobe_builder.match.sequence import longest_increasing
+from msprobe_builder.base.sequence import longest_increasing
 from tests.alignment.drawn_sides import PALETTE, UNKNOWN, altered, some_pairs, some_plain, trusted
 from tests.alignment.plain_sides import (
     Both,

@@ -21,7 +21,7 @@ from msprobe_builder.align.pairing.anchors import (
 from msprobe_builder.align.pairing.inside import pair_gap
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.align.pairing.repeated_calls import order_tells
-from msprobe_builder.match.sequence import fill_gaps, longest_increasing
+from msprobe_builder.base.sequence import fill_gaps, longest_increasing
 from tests.alignment.drawn_sides import PALETTE, UNKNOWN, altered, some_plain
 from tests.alignment.plain_pairs import numbers, some_both
 from tests.alignment.plain_sides import Node, Plain, elements, fresh, norm_of, plain_leaves, shapes

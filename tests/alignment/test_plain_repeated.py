@@ -123,7 +123,7 @@ def plainly_exchangeable(
 
 def ascending(values: list[int]) -> set[int]:
     """Places of a longest increasing sequence; of several the one that the program takes."""
-    from msprobe_builder.match.sequence import longest_increasing
+    from msprobe_builder.base.sequence import longest_increasing
 
     return {int(one) for one in longest_increasing(numbers(*values))}
 

@@ -16,8 +16,8 @@ from msprobe_builder.align.pairing.anchors import by_micro_step, leaves
 from msprobe_builder.align.pairing.inside import pair_gap
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.align.pairing.repeated_calls import order_tells
+from msprobe_builder.base.sequence import longest_increasing
 from msprobe_builder.dump.names import Kind
-from msprobe_builder.match.sequence import longest_increasing
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]

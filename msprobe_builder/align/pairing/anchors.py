@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.traits import Traits
+from msprobe_builder.base.sequence import fill_gaps, longest_increasing
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.match.hashing import mixed, same_ids
-from msprobe_builder.match.sequence import fill_gaps, longest_increasing
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]

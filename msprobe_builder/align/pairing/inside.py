@@ -28,8 +28,8 @@ from msprobe_builder.align.pairing.unordered import (
     without_order,
 )
 from msprobe_builder.base.codes import Evidence
+from msprobe_builder.base.sequence import longest_increasing
 from msprobe_builder.dump.names import Kind
-from msprobe_builder.match.sequence import longest_increasing
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.anchors import leaves
 from msprobe_builder.align.pairing.pairs import Pairs
+from msprobe_builder.base.sequence import align, longest_increasing
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.match.hashing import mixed, same_ids
-from msprobe_builder.match.sequence import align, longest_increasing
 
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.scores import IMPOSSIBLE, THRESHOLD
-from msprobe_builder.match.sequence import longest_increasing
+from msprobe_builder.base.sequence import longest_increasing
 
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]

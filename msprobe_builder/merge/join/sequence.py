@@ -5,74 +5,26 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TypeVar
 
-_MAX_CELLS = 4_000_000
+import numpy as np
+
+from msprobe_builder.base.sequence import align
 
 T = TypeVar("T")
 
 
 def common_subsequence(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Positions of a longest common subsequence; of very long sequences only a common one."""
-    start = 0
-    while start < min(len(a), len(b)) and a[start] == b[start]:
-        start += 1
-    end = 0
-    while end < min(len(a), len(b)) - start and a[-1 - end] == b[-1 - end]:
-        end += 1
-    pairs = [(position, position) for position in range(start)]
-    pairs += _between(a, b, range(start, len(a) - end), range(start, len(b) - end))
-    pairs += [(len(a) - end + offset, len(b) - end + offset) for offset in range(end)]
-    return pairs
+    """Positions of a longest common subsequence; of very long sequences only a common one.
 
-
-def _between(
-    a: Sequence[Hashable], b: Sequence[Hashable], range_a: range, range_b: range
-) -> list[tuple[int, int]]:
-    """Pairs of what both ranges hold; what one of them lacks cannot be in a pair."""
-    shared = {a[i] for i in range_a} & {b[j] for j in range_b}
-    places_a = [i for i in range_a if a[i] in shared]
-    places_b = [j for j in range_b if b[j] in shared]
-    keys = [a[i] for i in places_a], [b[j] for j in places_b]
-    is_short = len(places_a) * len(places_b) <= _MAX_CELLS
-    inner = _longest(*keys) if is_short else _first_come(*keys)
-    return [(places_a[i], places_b[j]) for i, j in inner]
-
-
-def _longest(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:
-    if not a or not b:
-        return []
-    length = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
-    for i in range(len(a) - 1, -1, -1):
-        row, below = length[i], length[i + 1]
-        for j in range(len(b) - 1, -1, -1):
-            row[j] = below[j + 1] + 1 if a[i] == b[j] else max(below[j], row[j + 1])
-    pairs = []
-    i = j = 0
-    while i < len(a) and j < len(b):
-        if a[i] == b[j]:
-            pairs.append((i, j))
-            i, j = i + 1, j + 1
-        elif length[i + 1][j] >= length[i][j + 1]:
-            i += 1
-        else:
-            j += 1
-    return pairs
-
-
-def _first_come(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Take each next member of ``a`` at its next place in ``b``; linear, not the longest."""
-    places: dict[Hashable, list[int]] = {}
-    for j in range(len(b) - 1, -1, -1):
-        places.setdefault(b[j], []).append(j)
-    pairs = []
-    reached = -1
-    for i, key in enumerate(a):
-        later = places.get(key)
-        while later and later[-1] <= reached:
-            later.pop()
-        if later:
-            reached = later.pop()
-            pairs.append((i, reached))
-    return pairs
+    Of equal members the first are common: what one rank does more of it does at the end.
+    """
+    token: dict[Hashable, int] = {}
+    backwards = (
+        np.array([token.setdefault(one, len(token)) for one in reversed(keys)], dtype=np.int64)
+        for keys in (a, b)
+    )
+    x, y = align(*backwards)
+    last = len(a) - 1 - x, len(b) - 1 - y
+    return list(zip(*(one[::-1].tolist() for one in last), strict=True))
 
 
 def supersequence(

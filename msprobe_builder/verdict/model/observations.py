@@ -358,12 +358,9 @@ def _are_same_numbers(seen: Observations, runs: Runs, rows: Int) -> Bool:
 
     What a call has rounded otherwise may have equal extremes by chance.
     """
-    moved = seen.moved[:, rows].copy()
-    outside = np.flatnonzero(runs.maker[rows] < 0)
-    sums = moved[_MEAN:, outside]
-    sums[sums <= seen.resolution[rows[outside]]] = 0.0
-    moved[_MEAN:, outside] = sums
-    return np.asarray((moved == 0).all(axis=0))
+    level = np.where(runs.maker[rows] < 0, seen.resolution[rows], 0.0)
+    same = (seen.moved[:_MEAN, rows] == 0).all(axis=0)
+    return np.asarray(same & (seen.moved[_MEAN:, rows] <= level).all(axis=0))
 
 
 def _sorted(four: Float) -> Float:

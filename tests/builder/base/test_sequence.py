@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from msprobe_builder.match import sequence
+from msprobe_builder.base.sequence import align, align_around, fill_gaps, longest_increasing
+from msprobe_builder.base import sequence
 from msprobe_builder.match.matching import inverse
-from msprobe_builder.match.sequence import align, align_around, fill_gaps, longest_increasing
 
 Int = NDArray[np.int64]
 tokens = st.lists(st.integers(0, 4), max_size=14)
