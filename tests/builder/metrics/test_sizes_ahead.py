@@ -20,11 +20,11 @@ COMPILED = "Torch.CompiledFunction.0.forward"
 def _pairs(tmp_path: Path, npu: list[Any], bench: list[Any]) -> tuple[dict[str, str], list[Any]]:
     """Which input of the partner each tensor is compared with, and what the verdict says."""
     outputs = [tensor(np.arange(6.0))]
-    sides = [
+    debug, reference = (
         write_dump(tmp_path / side, {COMPILED: call(inputs, outputs)})
         for side, inputs in (("npu", npu), ("bench", bench))
-    ]
-    built = build(BuildConfig(*sides), tmp_path / "out", name="a.vis.db")
+    )
+    built = build(BuildConfig(debug, reference), tmp_path / "out", name="a.vis.db")
     with closing(sqlite3.connect(built.path)) as connection:
         pairs = connection.execute(
             "SELECT name, matched FROM tensor_view"
