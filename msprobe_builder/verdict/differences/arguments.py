@@ -15,7 +15,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.shapes import parse_shape
 from msprobe_builder.graph.calls import Calls
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.part import inputs_of
+from msprobe_builder.graph.part import inputs_of, rows_of
 from msprobe_builder.operators import questions
 from msprobe_builder.operators.operator import Kind, Operator
 
@@ -31,6 +31,8 @@ _DIMENSIONS = frozenset(
 )
 _INDEX = "2"  # the place of what select and narrow begin with
 _LEAST_MASK = 1e4
+_MOMENTUM, _TRAINS = "momentum", ("training", "use_input_stats")
+_AVERAGES = ("1", "running_mean")  # by their place, or by name
 _SAME = 1e-6  # two spellings of one number
 _ROUNDED = 8 * 2.0**-20  # a number that was taken from a tensor is rounded as that is
 
@@ -115,6 +117,8 @@ def differing_arguments(
             continue
         if _is_idle(operator, name):
             continue
+        if _names(operator, name, _MOMENTUM) and not _moves_averages(table, node, operator, texts):
+            continue
         result.setdefault(int(table.node[row]), []).append(
             Argument(
                 name,
@@ -129,11 +133,27 @@ def differing_arguments(
 
 
 def _is_idle(operator: Operator, name: str) -> bool:
-    """Whether an argument, by its name or place, changes nothing that a forward call puts out."""
-    return any(
-        name == one or (one in operator.arguments and name == str(operator.arguments[one][0]))
-        for one in operator.idle
+    """Whether an argument, by its name or place, changes nothing that a call puts out or moves."""
+    return any(_names(operator, name, one) for one in operator.idle)
+
+
+def _names(operator: Operator, name: str, argument: str) -> bool:
+    """Whether a name, or the number of a place, stands for an argument of an operator."""
+    known = operator.arguments.get(argument)
+    return name == argument or (known is not None and name == str(known.place))
+
+
+def _moves_averages(table: ParameterTable, node: int, operator: Operator, texts: Texts) -> bool:
+    """Whether a normalisation has averages to move, and does so: not in evaluation."""
+    names = {
+        texts.values[table.name_id[row]].removeprefix("input."): row for row in rows_of(table, node)
+    }
+    trains = (
+        _shown(table, row, texts) != "False"
+        for name, row in names.items()
+        if any(_names(operator, name, one) for one in _TRAINS)
     )
+    return any(table.is_tensor[names[one]] for one in _AVERAGES if one in names) and all(trains)
 
 
 def _are_counts(left: str, right: str) -> bool:

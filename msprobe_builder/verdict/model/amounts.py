@@ -35,7 +35,9 @@ class Amounts:
     Of each kind of call the outputs that it concerns, and the inputs that these ask for.
     """
 
-    def __init__(self, runs: Runs, rows: JudgedRows, seen: Observations, does: Conduct) -> None:
+    def __init__(
+        self, runs: Runs, rows: JudgedRows, seen: Observations, does: Conduct, noise: Float
+    ) -> None:
         inputs, out = rows.inputs, rows.outputs
         self._inputs, self._size = inputs, len(runs.npu.tree)
         self._at = at = runs.npu.table.node[inputs]
@@ -88,7 +90,7 @@ class Amounts:
             highest = np.fmax(_finite(seen.rms[inputs]), highest)
             masked = masked_rows(runs.npu.table.statistics[:, inputs])
             highest[masked] = np.fmax(highest[masked], _HIDDEN_SIZE)
-            self._hidden = _hides_rows(runs, inputs)
+            self._hidden = _of_hidden_rows(runs, inputs, noise[at])
             self._heights = _of_calls(forward & does.exponential, at, highest)
             most = largest(seen.elements[inputs], at, self._size)[node]
             self._share = np.sqrt(self._elements / most)[self._means]
@@ -141,7 +143,7 @@ class Amounts:
             known = np.isfinite(weighed)
             amount[self._joined[known]] = np.clip(weighed[known], 0, WORST)
             high = given[self._heights.place] * self._heights.weight
-            high = np.fmax(high, np.where(self._hidden[self._heights.place], _HIDDEN_ROWS, 0.0))
+            high = np.fmax(high, self._hidden[self._heights.place])
             high = largest(high, self._heights.node, size)[node[self._exponential]]
             amount[self._exponential] = np.minimum(high, WORST)
         return amount
@@ -163,11 +165,16 @@ class Amounts:
         ]
 
 
-def _hides_rows(runs: Runs, rows: Int) -> Bool:
-    """Where numbers behind a mask value are less than it rounds by, on one side alone."""
-    lowest = np.abs(runs.npu.table.statistics[1, rows])
-    hidden = masked_rows(runs.npu.table.statistics[:, rows]) & (runs.coarse[rows] * lowest > 1)
-    return np.asarray(hidden & (runs.fine[rows] * lowest < 1))
+def _of_hidden_rows(runs: Runs, rows: Int, noise: Float) -> Float:
+    """What numbers behind a mask value are off by, which are told where nothing is beside them.
+
+    That rounds by more than they differ by on one side alone, or is itself off by noise.
+    """
+    statistics = runs.npu.table.statistics[:, rows]
+    lowest = np.where(masked_rows(statistics), np.abs(statistics[1]), 0.0)
+    other = np.where(runs.coarse[rows] != runs.fine[rows], runs.coarse[rows], noise)
+    off = np.where(runs.fine[rows] * lowest < 1, other * lowest, 0.0)
+    return np.asarray(_HIDDEN_ROWS * np.minimum(off, 1.0))
 
 
 class _OfCalls(NamedTuple):

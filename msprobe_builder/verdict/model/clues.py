@@ -132,7 +132,7 @@ def felt(
         looked_at[one.cause] += 1
         if looked_at[one.cause] > LOOKED_AT:
             continue  # more is not told of any comparison
-        is_same = one.cause in _GIVEN and _comes_to_the_same(evidence, one)
+        is_same = one.cause in (*_GIVEN, Cause.ARGUMENT) and _comes_to_the_same(evidence, one)
         explained = (
             ("unkept", dead and one.cause is Cause.OUTPUT),
             ("habit", one in habits),
@@ -238,6 +238,9 @@ def _stays_in_weight(runs: Runs, clue: Clue) -> bool:
 def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:
     """Whether all that is given something else puts out the same: another formula."""
     runs, table = evidence.runs, evidence.runs.npu.table
+    if clue.cause is Cause.ARGUMENT:  # that makes up for what is given
+        makes_up = clue.row >= 0 and _VANISHED * clue.error < clue.expected
+        return makes_up and _puts_out_the_same(evidence, clue.row)
     given = [clue.row] if clue.row >= 0 and table.section[clue.row] == Section.INPUT else []
     if given and is_state(runs, evidence.does, clue.row):
         return False  # what later steps go on from, whatever comes of it in this one

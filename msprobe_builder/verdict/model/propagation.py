@@ -55,7 +55,7 @@ def propagate(
     out = rows.outputs
     latent = np.where(runs.discrete & (seen.differs), 1.0, np.minimum(seen.size, WORST))
     unknown = np.isnan(seen.size)
-    outputs = _Outputs(runs, rows, seen, does, _own_rounding(runs, rows, does, noise))
+    outputs = _Outputs(runs, rows, seen, does, noise)
     followed = chosen[out] & np.isnan(seen.exact[out])  # of what was measured nothing hides
     by_choice = _by_choice(runs, seen, chosen & np.isnan(seen.exact))
     for _ in range(_SWEEPS):
@@ -155,17 +155,17 @@ class _Outputs:
     """What outputs are expected to be off by, of the errors of what went in."""
 
     def __init__(
-        self, runs: Runs, rows: JudgedRows, seen: Observations, does: Conduct, own: Float
+        self, runs: Runs, rows: JudgedRows, seen: Observations, does: Conduct, noise: Float
     ) -> None:
-        table, self._own = runs.npu.table, own
+        table, self._own = runs.npu.table, _own_rounding(runs, rows, does, noise)
         node = table.node[rows.outputs]
         of_many = runs.npu.calls.is_module & ~does.is_known
         lacking = rows.inputs[np.isnan(seen.norm[rows.inputs]) & (seen.size[rows.inputs] >= 0)]
         of_many[table.node[lacking]] = True  # complex numbers, of which nobody records a norm
         self._of_many = np.flatnonzero((of_many | does.composite)[node])
         self._gain = does.gain[node]
-        self._amounts = Amounts(runs, rows, seen, does)
-        self._gradients = Gradients(runs, rows, seen, does, own)
+        self._amounts = Amounts(runs, rows, seen, does, noise)
+        self._gradients = Gradients(runs, rows, seen, does, self._own)
 
     def expected(self, latent: Float) -> Float:
         """By output, of the errors of all rows."""

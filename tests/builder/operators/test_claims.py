@@ -315,7 +315,6 @@ _VALUES: dict[str, tuple[Any, Any]] = {
     "padding_idx": (None, 1),
     "scale_grad_by_freq": (False, True),
     "sparse": (False, True),
-    "momentum": (0.1, 0.7),
     "non_blocking": (False, True),
     "copy": (False, True),
     "memory_format": (torch.preserve_format, torch.contiguous_format),
