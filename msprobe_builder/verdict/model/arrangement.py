@@ -47,8 +47,24 @@ def arranged_by(
                 )
             ]
     if found:
-        return min(found)[1:]
+        return min(_not_of_both(runs, found) or found)[1:]
     return _unmatched_choice(runs, node) if is_gross and not runs.backward[node] else None
+
+
+def _not_of_both(runs: Runs, found: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Those that have no like on the other side as far before, as of two that nobody has paired."""
+    kinds = [
+        (
+            distance,
+            runs.sides[side].part.calls.operators[int(runs.sides[side].part.calls.stem[one])],
+        )
+        for distance, side, one in found
+    ]
+    sides = [
+        {kind for kind, one in zip(kinds, found, strict=True) if one[1] == side} for side in (0, 1)
+    ]
+    both = sides[0] & sides[1]
+    return [one for kind, one in zip(kinds, found, strict=True) if kind not in both]
 
 
 def blindly_before(runs: Runs, node: int) -> set[int]:

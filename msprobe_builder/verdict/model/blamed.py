@@ -43,8 +43,15 @@ def looked_behind(evidence: Evidence, clue: Clue) -> Clue:
         return replace(clue, node=resized, cause=cause)
     if evidence.is_merged:
         return clue  # ranks, and what has none, arrange in ways of their own: none is more likely
+    if clue.error > _GROSS and not runs.backward[clue.node]:
+        laid = laid_out_otherwise(evidence, clue)
+        if laid is not clue:
+            return laid
     by = arranged_by(runs, clue.node, evidence.arguments, is_gross=clue.error > _GROSS)
     if by is not None:
+        unmatched = None if by[0] else _given_by_unmatched(evidence, by[1])
+        if unmatched is not None:
+            return _of_first_alone(evidence, clue, *unmatched)
         return replace(clue, side=by[0], node=by[1], cause=Cause.ORDER)
     given = inputs_of(runs.npu.table, clue.node)
     if runs.backward[clue.node] or not np.isnan(evidence.seen.exact[given]).any():
@@ -141,13 +148,13 @@ def _of_other_size(evidence: Evidence, node: int) -> int:
 
 
 def laid_out_otherwise(evidence: Evidence, clue: Clue) -> Clue:
-    """The clue of other whole numbers as one of the call that gave what they count another shape.
+    """The clue as one of the call that gave what a call is given another shape, if there is one.
 
-    Thirds of heads, not heads of thirds: which dimension is taken behind follows from that.
+    Thirds of heads, not heads of thirds: what is taken behind, and what meets in a product, follow
+    from that.
     """
     runs, table, bench = evidence.runs, evidence.runs.npu.table, evidence.runs.bench.table
-    several = evidence.arguments.get(clue.node, [])
-    if not several or not all(one.is_count for one in several) or not are_of_one_batch(runs):
+    if not are_of_one_batch(runs):
         return clue
     node = clue.node
     for _ in range(_IDLE_CALLS):

@@ -238,9 +238,12 @@ def _stays_in_weight(runs: Runs, clue: Clue) -> bool:
 def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:
     """Whether all that is given something else puts out the same: another formula."""
     runs, table = evidence.runs, evidence.runs.npu.table
-    if clue.cause is Cause.ARGUMENT:  # that makes up for what is given
-        makes_up = clue.row >= 0 and _VANISHED * clue.error < clue.expected
-        return makes_up and _puts_out_the_same(evidence, clue.row)
+    if clue.cause is Cause.ARGUMENT and clue.row >= 0:  # that makes up for what is given
+        rows = inputs_of(table, int(table.node[clue.row]))
+        makes_up = (
+            _VANISHED * clue.error < clue.expected or np.isnan(evidence.seen.size[rows]).any()
+        )
+        return bool(makes_up) and _puts_out_the_same(evidence, clue.row)
     given = [clue.row] if clue.row >= 0 and table.section[clue.row] == Section.INPUT else []
     if given and is_state(runs, evidence.does, clue.row):
         return False  # what later steps go on from, whatever comes of it in this one

@@ -138,7 +138,7 @@ def _of_outputs(evidence: Evidence) -> Float:
 def _of_averages(evidence: Evidence, rows: Int) -> Float:
     """What means and variances are off by: what they are of is, in full, over their own size."""
     runs, seen, table = evidence.runs, evidence.seen, evidence.runs.npu.table
-    first = _first_given(runs.npu)[table.node[rows]]
+    first = _first(runs.npu, Section.INPUT)[table.node[rows]]
     error, size = evidence.expected.latent[first], seen.rms[first]
     with np.errstate(all="ignore"):
         amount = np.where(table.position[rows] == 1, size, 2 * size**2) / seen.rms[rows]
@@ -212,8 +212,11 @@ def _makers(runs: Runs, rows: Int, differs: Bool) -> tuple[Int, Int]:
         at, maker, origin = part.table.node, makers[own], origins[own]
         closed = (maker >= 0) & (partner < 0)[at[maker]] & (partner >= 0)[at[origin]]
         made = np.where(closed, origin, maker)
-        given = _first_given(part)
-        keeps = (partner < 0) & part.calls.are(_keeps_all) & (given >= 0)
+        given, put_out = (_first(part, one) for one in (Section.INPUT, Section.OUTPUT))
+        size = part.table.numel
+        # A slice may leave nothing out, as one that adds a dimension.
+        keeps = part.calls.are(lambda one: one.kind is Kind.SLICE) & (size[given] == size[put_out])
+        keeps = (partner < 0) & (given >= 0) & (keeps | part.calls.are(_keeps_all))
         through = np.flatnonzero(differs & (made >= 0))
         for _ in range(_UNMATCHED_VIEWS):
             through = through[keeps[at[made[through]]]]
@@ -236,10 +239,10 @@ def _idle(runs: Runs) -> Bool:
     return np.asarray(idle | (runs.backward & (twin >= 0) & idle[twin]))
 
 
-def _first_given(part: Part) -> Int:
-    """By node the row of the first tensor that it is given, -1 without."""
+def _first(part: Part, section: Section) -> Int:
+    """By node the row of the first tensor that it is given, or puts out, -1 without."""
     table = part.table
     result = np.full(len(part.tree), -1, dtype=np.int64)
-    rows = np.flatnonzero(table.is_tensor & (table.section == Section.INPUT))[::-1]
+    rows = np.flatnonzero(table.is_tensor & (table.section == section))[::-1]
     result[table.node[rows]] = rows
     return result

@@ -95,7 +95,8 @@ def _explained(evidence: Evidence, clue: Clue, kinds: tuple[Int, Int]) -> Clue:
         return first_alone(evidence.runs, clue, kinds[clue.side])
     if clue.cause is Cause.OUTPUT and evidence.runs.npu.calls.is_api[clue.node]:
         return looked_behind(evidence, clue)
-    if clue.cause is Cause.ARGUMENT:
+    several = evidence.arguments.get(clue.node, [])
+    if clue.cause is Cause.ARGUMENT and several and all(one.is_count for one in several):
         clue = laid_out_otherwise(evidence, clue)
     if clue.cause is Cause.EXTERNAL:  # of ranks that are put together many make calls of their own
         return clue if evidence.is_merged else maker_guessed(evidence.runs, clue)
