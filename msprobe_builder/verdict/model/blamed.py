@@ -138,8 +138,8 @@ def _of_other_size(evidence: Evidence, node: int) -> int:
     for row in inputs_of(table, node).tolist():
         other, made = int(paired[row]), int(runs.origin[row])
         resized = other >= 0 and table.numel[row] != runs.bench.table.numel[other]
-        if not resized or made < 0 or runs.partner[table.node[made]] < 0:
-            continue
+        if not resized or made < 0 or runs.partner[table.node[made]] < 0 or runs.other[made] >= 0:
+            continue  # which has put out as many as there: another tensor is given
         if evidence.does.kind[table.node[made]] != SUMS:
             continue  # how many others put out may follow from data
         if (runs.other[inputs_of(table, int(table.node[made]))] >= 0).all():

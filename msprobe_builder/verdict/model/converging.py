@@ -50,6 +50,7 @@ class Ways:
         level = np.fmax(
             _AGREES * unit, np.fmax(_AGREES * evidence.noise[table.node], seen.resolution)
         )
+        self._told = np.nan_to_num(evidence.expected.told)
         self._output = runs.rows(Section.OUTPUT)
         told = self._output & ~runs.discrete & (seen.norm > 0)
         self._size, self._level = seen.size, np.where(told, level, -1.0)
@@ -116,9 +117,13 @@ class Ways:
                 return None
             for one in outputs.tolist():
                 users = self._users(one)
+                # Behind what agrees the errors of that are all that is expected.
+                carried = float(self._told[one]) if agreeing else 0.0
                 level = self._level[one]
-                if level >= 0 and self._size[one] <= max(level, usual):
+                if level >= 0 and self._size[one] <= max(level, usual, carried):
                     pending += [(user, agreeing + 1) for user in users]
+                elif users and np.isnan(self._size[one]):  # nobody compared it
+                    pending += [(user, agreeing) for user in users]
                 elif agreeing or not users:
                     return None  # equal numbers of what stood in another order
                 else:

@@ -62,7 +62,12 @@ def of_outputs(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]
     # Behind one choice that agrees in what statistics tell another may follow from it unseen.
     other = np.flatnonzero(runs.discrete & (expected.latent > 0.1))
     before = table.node[other[0]] if len(other) else len(runs.npu.tree)
-    is_certain = expected.is_whole[rows] & (node <= before)
+    # So do other operators, or groups of them, that are given no number that rounds.
+    rounds = np.zeros(len(runs.npu.tree), dtype=bool)
+    rounds[table.node[runs.rows(Section.INPUT) & ~runs.discrete]] = True
+    is_certain = expected.is_whole[rows]
+    is_certain |= ((runs.other_operator | (runs.partner < 0)) & ~rounds)[node]
+    is_certain &= node <= before
     chose = np.where(is_certain, CHOSE, _CHOSE_OF_UNKNOWN)
     score[discrete] = np.where(seen.differs[rows] & agrees[rows], chose, 0.0)[discrete]
     stepped = evidence.does.breaks[node] & ~discrete & is_known
