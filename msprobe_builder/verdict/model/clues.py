@@ -52,6 +52,7 @@ from msprobe_builder.verdict.model.weighing import Weighing
 Float = NDArray[np.float64]
 
 _VANISHED = 50.0  # times smaller an error is behind the module in which it was
+_AS_EXPECTED = 2.0  # times
 _GIVEN = (*NUMBERS, Cause.MISSING, Cause.EXTRA, Cause.WIRING)
 _MOST_OF_IT = 0.3  # of its size, ten times what half precision leaves open
 _USED = 20.0  # times less than a tensor itself is what it is used as off
@@ -240,10 +241,9 @@ def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:
     runs, table = evidence.runs, evidence.runs.npu.table
     if clue.cause is Cause.ARGUMENT and clue.row >= 0:  # that makes up for what is given
         rows = inputs_of(table, int(table.node[clue.row]))
-        makes_up = (
-            _VANISHED * clue.error < clue.expected or np.isnan(evidence.seen.size[rows]).any()
-        )
-        return bool(makes_up) and _puts_out_the_same(evidence, clue.row)
+        if np.isnan(evidence.seen.size[rows]).any():
+            return clue.error <= _AS_EXPECTED * clue.expected  # an operand is another one as well
+        return _VANISHED * clue.error < clue.expected and _puts_out_the_same(evidence, clue.row)
     given = [clue.row] if clue.row >= 0 and table.section[clue.row] == Section.INPUT else []
     if given and is_state(runs, evidence.does, clue.row):
         return False  # what later steps go on from, whatever comes of it in this one

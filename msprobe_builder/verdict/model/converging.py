@@ -20,6 +20,7 @@ Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 _BY_CHANCE = 32.0  # times nearer a single number has to be
+_SELDOM = 2.4  # times what is expected, which one in a thousand calls of correct runs exceeds
 _AGREES = 4.0  # rounding units up to which outputs agree
 _OF_SIZES = {Kind.MAKE, Kind.EMPTY, Kind.QUERY, Kind.DRAW}
 _FURTHER = 3  # calls behind outputs that agree
@@ -118,7 +119,7 @@ class Ways:
             for one in outputs.tolist():
                 users = self._users(one)
                 # Behind what agrees the errors of that are all that is expected.
-                carried = float(self._told[one]) if agreeing else 0.0
+                carried = _SELDOM * float(self._told[one]) if agreeing else 0.0
                 level = self._level[one]
                 if level >= 0 and self._size[one] <= max(level, usual, carried):
                     pending += [(user, agreeing + 1) for user in users]

@@ -33,10 +33,10 @@ def chance_of(clue: Clue) -> float:
     if clue.cause is Cause.ARGUMENT:
         return 0.97
     if clue.cause is Cause.GRADIENT and clue.row >= 0:
-        return 0.85 if clue.score >= 100 else 0.75
+        return 0.95 if clue.score >= 100 else 0.75
     if clue.cause in STRUCTURE:
         return 0.96 if clue.score >= 30 else 0.75
-    for least, chance in ((1000, 0.88), (30, 0.82), (10, 0.3)):
+    for least, chance in ((1000, 0.95), (30, 0.82), (10, 0.3)):
         if clue.score >= least:
             return chance
     return 0.1
