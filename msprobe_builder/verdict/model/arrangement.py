@@ -117,6 +117,8 @@ def _before(part: Part, node: int, maker: Int) -> list[tuple[int, int]]:
             made = [int(maker[row]) for row in rows.tolist()]
             following += [int(part.table.node[row]) for row in made if row >= 0]
         level = [one for one in dict.fromkeys(following) if one not in seen]
+        if not level:
+            break
         seen.update(level)
         result += [(distance, one) for one in level]
     return result
