@@ -33,7 +33,7 @@ def drawing_calls(part: Part, texts: Texts) -> Bool:
     nodes = np.flatnonzero(may)
     back = (calls.direction[nodes] == Direction.BACKWARD) & (twin[nodes] >= 0)
     forward = np.where(back, twin[nodes], nodes)
-    told = {node: _draws(part, node, texts) for node in np.unique(forward).tolist()}
+    told = {node: _draws(part, node, texts) for node in set(forward.tolist())}
     result[nodes] = [told[node] for node in forward.tolist()]
     return result
 

@@ -67,7 +67,7 @@ def joined_alike(runs: Runs, node: int) -> int | None:
             continue
         rows = inputs_of(table, one)
         made = runs.origin[rows]
-        for row in np.unique(made[made >= 0]).tolist():
+        for row in sorted({*made[made >= 0].tolist()}):
             own = table.statistics[:, row]
             beside = tensors_of(table, int(table.node[row]), Section.OUTPUT)
             alike = (table.statistics[:, beside] == own[:, None]).all(axis=0)
