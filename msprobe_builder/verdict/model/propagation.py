@@ -59,8 +59,9 @@ def propagate(
     outputs = _Outputs(runs, rows, seen, does, _own_rounding(runs, rows, does, noise))
     followed = chosen[out] & np.isnan(seen.exact[out])  # of what was measured nothing hides
     by_choice = _by_choice(runs, seen, chosen & np.isnan(seen.exact))
+    before = np.empty_like(latent)
     for _ in range(_SWEEPS):
-        before = latent.copy()
+        np.copyto(before, latent)
         given.take_in(latent)
         expected = outputs.expected(latent)
         expected[followed & (expected < by_choice)] = by_choice
