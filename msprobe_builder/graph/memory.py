@@ -53,11 +53,11 @@ def unwritten(tree: Tree, table: ParameterTable) -> Bool:
 
 def unread_operands(tree: Tree, table: ParameterTable, texts: Texts) -> Bool:
     """The tensors that products are to be added to with ``beta`` 0."""
-    names = np.array([text in FIRST_OPERANDS for text in texts.values] + [False])
-    zeros = np.array([text in ("0", "0.0", "-0.0", "False") for text in texts.values] + [False])
     betas = np.array([text == "input.beta" for text in texts.values] + [False])
     if not betas.any():
         return np.zeros(len(table), dtype=bool)
+    names = np.array([text in FIRST_OPERANDS for text in texts.values] + [False])
+    zeros = np.array([text in ("0", "0.0", "-0.0", "False") for text in texts.values] + [False])
     adds_nothing = np.zeros(len(tree), dtype=bool)
     adds_nothing[table.node[betas[table.name_id] & zeros[table.value_id]]] = True
     if adds_nothing.any():  # hardly ever
