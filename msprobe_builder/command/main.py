@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msprobe_builder.base.errors import UsageError
+from msprobe_builder.base.program import begin_program
 from msprobe_builder.command.documented import translated
 from msprobe_builder.command.frame import EXIT_USAGE, Command, fault, run_command
 from msprobe_builder.command.output import print_error
@@ -45,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit status."""
     if arguments is None:  # the process ends with it: nobody needs to look for what is left over
         atexit.register(gc.freeze)
+        begin_program()
     with ExitStack() as stack:
         try:
             given = translated(sys.argv[1:] if arguments is None else arguments, stack)

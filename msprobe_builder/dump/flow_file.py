@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,7 +67,7 @@ def flow_path(directory: Path) -> Path:
     return directory / NAME
 
 
-def read_flow(path: Path, records: Iterable[str]) -> RecordedFlow | None:
+def read_flow(path: Path, records: Collection[str]) -> RecordedFlow | None:
     """The flow beside a dump.json with these records in their order; None without a file.
 
     BuildError when it is damaged or of another dump. What the end of the file cuts off is what a
@@ -103,9 +103,12 @@ def _joined(parts: list[NDArray[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:
     return np.concatenate(parts) if parts else np.empty(0, dtype)
 
 
-def _matching(path: Path, checks: NDArray[Any], lasting: int, records: Iterable[str]) -> int:
+def _matching(path: Path, checks: NDArray[Any], lasting: int, records: Collection[str]) -> int:
     """How many of the first records are the same here and in dump.json."""
-    there = np.array([crc32(name.encode("utf-8", "replace")) for name in records], dtype=CHECK)
+    names = "\n".join(records).encode("utf-8", "replace").split(b"\n")  # at once, in half the time
+    if len(names) != len(records):  # one has several lines
+        names = [name.encode("utf-8", "replace") for name in records]
+    there = np.fromiter(map(crc32, names), CHECK, len(names))
     both = min(len(there), len(checks))
     differing = np.flatnonzero(there[:both] != checks[:both])
     same = int(differing[0]) if len(differing) else both

@@ -182,6 +182,8 @@ def count_gradients_otherwise(own: Calls, other: Calls) -> bool:
     Recorders that number the last pass of a step, too, record what gradients have been added up to
     so far; others record what each pass brings, and leave the last without a number.
     """
+    if own.stems == other.stems:
+        return False  # of which there may be many
     numbered = [
         {call is not None for _, call in filter(None, map(parse_gradients, one.stems))}
         for one in (own, other)

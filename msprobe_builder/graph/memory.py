@@ -35,8 +35,11 @@ def meaningless(part: Part, producer: Int, texts: Texts) -> Bool:
     views = _views(part)
     unread = unread_operands(part.tree, part.table, texts)
     overwritten = _overwritten(part, texts)
-    unread |= _written_over(part, texts) | overwritten | _room(overwritten, part.table, producer)
-    _lead_nowhere(unread, views, part.table, producer)
+    unread |= _written_over(part, texts) | overwritten
+    if overwritten.any():
+        unread |= _room(overwritten, part.table, producer)
+    if unread.any():
+        _lead_nowhere(unread, views, part.table, producer)
     return np.asarray(unread | _unwritten(part, views, producer))
 
 
@@ -50,9 +53,11 @@ def unwritten(tree: Tree, table: ParameterTable) -> Bool:
 
 def unread_operands(tree: Tree, table: ParameterTable, texts: Texts) -> Bool:
     """The tensors that products are to be added to with ``beta`` 0."""
+    betas = np.array([text == "input.beta" for text in texts.values] + [False])
+    if not betas.any():
+        return np.zeros(len(table), dtype=bool)
     names = np.array([text in FIRST_OPERANDS for text in texts.values] + [False])
     zeros = np.array([text in ("0", "0.0", "-0.0", "False") for text in texts.values] + [False])
-    betas = np.array([text == "input.beta" for text in texts.values] + [False])
     adds_nothing = np.zeros(len(tree), dtype=bool)
     adds_nothing[table.node[betas[table.name_id] & zeros[table.value_id]]] = True
     if adds_nothing.any():  # hardly ever
@@ -66,8 +71,10 @@ def _views(part: Part) -> Bool:
 
 
 def _unwritten(part: Part, views: Bool, producer: Int) -> Bool:
-    table = part.table
-    fresh = part.calls.are(questions.is_uninitialised)[table.node]
+    table, makes = part.table, part.calls.are(questions.is_uninitialised)
+    if not makes.any():
+        return np.zeros(len(table), dtype=bool)
+    fresh = makes[table.node]
     # What a call was given and has written to is no longer as it was handed out.
     written = (table.section == Section.INPUT) & part.calls.is_api[table.node]
     _hand_on(fresh, views, table, np.where((producer >= 0) & written[producer], -1, producer))
@@ -81,9 +88,12 @@ def _written_over(part: Part, texts: Texts) -> Bool:
     writes = calls.apis(lambda one: overwrites(one) or one.endswith(".__setitem__"))
     names = np.array([text in FIRST_OPERANDS for text in texts.values] + [False])
     is_input = table.section == Section.INPUT
-    rows = (calls.is_forward_call & writes)[table.node] & is_input & names[table.name_id]
+    rows = (calls.is_forward_call & writes)[table.node] & is_input
+    rows[rows] = names[table.name_id[rows]]
     outs = np.array([f"{text}.".startswith("input.out.") for text in texts.values] + [False])
-    return np.asarray(rows | (is_input & outs[table.name_id]))
+    if outs.any():
+        rows |= is_input & outs[table.name_id]
+    return np.asarray(rows)
 
 
 def _room(overwritten: Bool, table: ParameterTable, producer: Int) -> Bool:

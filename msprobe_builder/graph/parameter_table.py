@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,11 @@ class ParameterTable:
 
     def __len__(self) -> int:
         return len(self.node)
+
+    @cached_property
+    def first(self) -> Int:
+        """By node its first row, or where that would be, and behind the last node the end."""
+        return np.append(0, np.cumsum(np.bincount(self.node)))
 
 
 # Columns with one element per row; the statistics have one row per statistic.

@@ -31,7 +31,8 @@ class Part:
 
 def rows_of(table: ParameterTable, node: int) -> range:
     """All rows of a node: they stand in the order of nodes."""
-    return range(*np.searchsorted(table.node, [node, node + 1]).tolist())
+    first = table.first
+    return range(first[node], first[node + 1]) if node + 1 < len(first) else range(0)
 
 
 def inputs_of(table: ParameterTable, node: int) -> NDArray[np.int64]:
@@ -44,7 +45,7 @@ def tensors_of(table: ParameterTable, node: int, section: int) -> NDArray[np.int
     rows = rows_of(table, node)
     here = slice(rows.start, rows.stop)
     chosen = table.is_tensor[here] & (table.section[here] == section)
-    return np.asarray(rows.start + np.flatnonzero(chosen))
+    return np.asarray(rows.start + chosen.nonzero()[0])
 
 
 def outermost(part: Part) -> NDArray[np.bool_]:

@@ -168,7 +168,7 @@ def _latest(
     del moment
     places, others = _grouped(fingerprint[row[order]])
     order = order[places]
-    place = np.arange(len(order))
+    place = np.arange(len(order), dtype=np.int32)
     last = np.maximum.accumulate(np.where(order < len(given), place, -1))
     first = np.maximum.accumulate(np.where(others, place, 0))  # with the same fingerprint
     known = np.flatnonzero((last >= first) & (order >= len(given)))
@@ -203,7 +203,7 @@ def _grouped(fingerprint: _Hash) -> tuple[Int, NDArray[np.bool_]]:
     found = fingerprint[order]
     others = np.ones(len(found), dtype=bool)
     others[1:] = found[1:] != found[:-1]
-    if others[1:][alike].any():  # others with the same first bits
+    if (others[1:] & alike).any():  # others with the same first bits
         order = np.argsort(fingerprint, kind="stable")
         found = fingerprint[order]
         others[1:] = found[1:] != found[:-1]

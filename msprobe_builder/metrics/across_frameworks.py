@@ -70,11 +70,10 @@ def _other_operators(npu: Side, bench: Side, partner: Int) -> Bool:
 
 def _of_mindspore(side: Side, texts: Texts) -> Bool:
     """Nodes that take or put out a tensor of MindSpore."""
-    table = side.table
-    names = np.unique(table.type_id)
-    known = [one for one in names.tolist() if one >= 0 and _is_mindspore(texts.values[one])]
-    result = np.zeros(len(side.tree), dtype=bool)
-    result[table.node[np.isin(table.type_id, known)]] = True
+    table, result = side.table, np.zeros(len(side.tree), dtype=bool)
+    known = np.array([*map(_is_mindspore, texts.values), False])  # the last is that of no text
+    if known.any():
+        result[table.node[known[table.type_id]]] = True
     return result
 
 

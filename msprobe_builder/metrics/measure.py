@@ -36,7 +36,6 @@ from msprobe_builder.metrics.grading import (
 )
 from msprobe_builder.metrics.numbers import compare_numbers
 from msprobe_builder.metrics.pairing import Pairs, no_pairs, with_chosen
-from msprobe_builder.metrics.sketches import beyond_rounding, compare_sketches
 from msprobe_builder.metrics.statistics import (
     StatisticsErrors,
     compare_statistics,
@@ -96,15 +95,19 @@ def compare_rows(
     metrics: dict[str, Metric] = {}
     apart: Apart | None = None
     data = RealData({}, {}, [], ({}, {}))
-    limit = beyond_rounding(npu.table, bench.table, pairs, texts)
+    foreign = np.empty(0, dtype=np.int64)
     if task is Task.TENSOR:
+        from msprobe_builder.metrics.sketches import beyond_rounding
         from msprobe_builder.metrics.tensor import compare_real_data
 
+        limit = beyond_rounding(npu.table, bench.table, pairs, texts)
         data = compare_real_data(npu, bench, pairs, limit, threads, device)
         metrics, apart = data.metrics, data.difference
-    foreign = np.empty(0, dtype=np.int64)
-    if task is Task.STATISTICS:
-        metrics, apart, foreign = compare_sketches(npu.table, bench.table, pairs, texts)
+    if task is Task.STATISTICS and npu.table.sketched and bench.table.sketched:
+        from msprobe_builder.metrics.sketches import beyond_rounding, compare_sketches
+
+        limit = beyond_rounding(npu.table, bench.table, pairs, texts)
+        metrics, apart, foreign = compare_sketches(npu.table, bench.table, pairs, limit, texts)
         statistics = _with_sketches(statistics, metrics, limit)
     notes = _unmerged(npu, bench, pairs) if task is Task.MD5 else {}
     if no_data is None:
@@ -232,8 +235,6 @@ def _with_sketches(
     statistics: StatisticsErrors, metrics: dict[str, Metric], limit: Float
 ) -> StatisticsErrors:
     """With what sketches tell: beyond rounding at least the least error that is not ok."""
-    if "relative_difference" not in metrics:
-        return statistics
     relative = metrics["relative_difference"]
     bounded = np.where(np.isnan(relative.value), 1.0, np.minimum(relative.value, 1.0))
     bounded = np.where(bounded > limit, np.fmax(bounded, _NOT_OK), bounded)

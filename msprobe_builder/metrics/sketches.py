@@ -46,20 +46,19 @@ def beyond_rounding(
 
 
 def compare_sketches(
-    npu: ParameterTable, bench: ParameterTable, pairs: Pairs, texts: Texts
-) -> tuple[dict[str, Metric], Apart | None, Int]:
+    npu: ParameterTable, bench: ParameterTable, pairs: Pairs, limit: Float, texts: Texts
+) -> tuple[dict[str, Metric], Apart, Int]:
     """Metrics of all pairs, where they differ, and pairs with the sketch of another tensor.
 
-    Nothing unless both sides have sketches.
+    ``limit`` is what :func:`beyond_rounding` says of the pairs.
     """
-    if npu.sketched is None or bench.sketched is None:
-        return {}, None, np.empty(0, dtype=np.int64)
+    assert npu.sketched is not None
+    assert bench.sketched is not None
     count = len(pairs)
     apart = Apart(np.zeros((count, 2 * SLICES), dtype=np.uint8), {})
     foreign = np.zeros(count, dtype=bool)
     values = np.full((len(SKETCH_METRICS), count), np.nan)
     known = np.zeros(count, dtype=bool)
-    limit = beyond_rounding(npu, bench, pairs, texts)
     layout, shapes, layouts = _layouts(npu, bench, pairs, texts)
     debug_row = npu.sketched.row[pairs.npu].astype(np.int64)
     reference_row = bench.sketched.row[pairs.bench]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
 from copy import copy
 from dataclasses import dataclass
 from threading import Lock
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.graph.side import Side
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 class Keep(NamedTuple):
@@ -39,7 +41,7 @@ class Keeper:
     def __init__(self) -> None:
         self._lock = Lock()
         self._name: str | None = None
-        self._kept: Future[Kept] = Future()
+        self._kept: Future[Kept] | None = None
 
     def obtain(self, name: str, read: Callable[[], Kept]) -> tuple[Kept, bool]:
         """What was kept under that name, and true; else what ``read`` gives, kept from now on.
@@ -47,9 +49,11 @@ class Keeper:
         The texts are a copy, which can grow with those of the other side. What ``read`` raises is
         raised in every thread that waits for it, and nothing is kept then.
         """
+        from concurrent.futures import Future
+
         with self._lock:
-            is_kept = self._name == name
-            if not is_kept:
+            is_kept = self._kept is not None and self._name == name
+            if self._kept is None or not is_kept:
                 self._name, self._kept = name, Future()
             kept = self._kept
         if not is_kept:
@@ -66,4 +70,4 @@ class Keeper:
     def forget(self) -> None:
         """Keep nothing any longer."""
         with self._lock:
-            self._name, self._kept = None, Future()
+            self._name = self._kept = None

@@ -5,9 +5,6 @@ from __future__ import annotations
 import sqlite3
 
 from msprobe_builder.database.read.all_ranks import read_places
-from msprobe_builder.database.read.updates import read_steps
-from msprobe_builder.database.write.updates import write_moved
-from msprobe_builder.verdict.steps.updates import compare_updates
 
 _MOST = 0.8  # of the weights: then their updates speak for all of them
 
@@ -18,8 +15,13 @@ def find_updates(connection: sqlite3.Connection) -> frozenset[tuple[int, int]]:
     Steps and ranks are given back of which the weights were moved alike in the step before.
     """
     places = {(one.step, one.rank): one for one in read_places(connection)}
-    if not places or any("update" in one.without for one in places.values()):
+    is_left_out = any("update" in one.without for one in places.values())
+    if is_left_out or len({step for step, _ in places}) < 2:
         return frozenset()
+    from msprobe_builder.database.read.updates import read_steps
+    from msprobe_builder.database.write.updates import write_moved
+    from msprobe_builder.verdict.steps.updates import compare_updates
+
     agreeing = set()
     for step, rank, before, after in read_steps(connection):
         was, now = places.get((step - 1, rank)), places.get((step, rank))

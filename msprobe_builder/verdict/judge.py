@@ -43,7 +43,7 @@ from msprobe_builder.verdict.model.clue import (
 )
 from msprobe_builder.verdict.model.clues import clues, felt
 from msprobe_builder.verdict.model.conduct import conduct_of, with_draws_known, with_falling_powers
-from msprobe_builder.verdict.model.coverage import Coverage, coverage
+from msprobe_builder.verdict.model.coverage import Coverage, coverage, told_of_alone
 from msprobe_builder.verdict.model.lacking import gradients_alone, trains_otherwise
 from msprobe_builder.verdict.model.limits import limits_of
 from msprobe_builder.verdict.model.noise import noise_of, reduced_of
@@ -57,7 +57,6 @@ from msprobe_builder.verdict.model.runs import Runs, only_runs_forward, runs_of
 from msprobe_builder.verdict.model.telling import evidence_of
 from msprobe_builder.verdict.model.weighing import Weighing
 from msprobe_builder.verdict.ranks.apart import ranks_off, told_of_ranks
-from msprobe_builder.verdict.ranks.explained import of_ranks
 from msprobe_builder.verdict.ruling.conclusion import (
     CLEAN,
     FAULT,
@@ -104,14 +103,17 @@ def _judged(result: PairResult, weighing: Weighing) -> Judgement:
     if "loss_scale" not in weighing.without:
         result, scale = without_loss_scale(result)
     evidence, behind, products, noise = _evidence_of(result, weighing.without)
-    runs, ranks = evidence.runs, of_ranks(evidence, result)
+    runs, ranks = evidence.runs, None
     spare = Spare()
-    if ranks is None:
-        given = clues(evidence, weighing, spare)
-    else:
+    if evidence.is_merged:
+        from msprobe_builder.verdict.ranks.explained import of_ranks
+
+        ranks = of_ranks(evidence, result)
         evidence = ranks.evidence
         given = ranks.unexplained(clues(evidence, weighing), weighing)
         given += weighing.wanted(ranks.clues())
+    else:
+        given = clues(evidence, weighing, spare)
     noticed, vanished = felt(evidence, given, weighing, spare=spare)
     rivals = Rivals(evidence, weighing)
     found = once([rivals.beside(one) for one in ranked(evidence, noticed, weighing)[:_MOST]])
@@ -377,19 +379,6 @@ def told_of_vanished(runs: Runs, vanished: list[Clue]) -> Facts:
     if side:
         name = fact("accused.of_reference", name=name)
     return (fact("vanished", nodes=len(nodes), name=name),)
-
-
-def told_of_alone(runs: Runs) -> Facts:
-    """Calls of one side alone: how many, and the first."""
-    debug, reference = (
-        np.flatnonzero(part.calls.is_forward_call & part.calls.is_api & (partner < 0))
-        for part, partner, *_ in runs.sides
-    )
-    if not (len(debug) or len(reference)):
-        return ()
-    names = runs.npu.tree.names if len(debug) else runs.bench.tree.names
-    first = names[(debug if len(debug) else reference)[0]]
-    return (fact("not_judged.alone", own=len(debug), theirs=len(reference), name=first),)
 
 
 def not_compared(runs: Runs) -> Facts:

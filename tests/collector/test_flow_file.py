@@ -84,6 +84,12 @@ def test_a_file_of_another_dump_is_refused(whole: Dump) -> None:
         read_flow(flow_path(whole.directory), names)
 
 
+def test_a_name_of_several_lines_is_one_name(whole: Dump) -> None:
+    first, second, *names = whole.data
+    with pytest.raises(BuildError, match="of another dump: record 0 of"):
+        read_flow(flow_path(whole.directory), [f"{first}\n{second}", *names])
+
+
 @pytest.mark.parametrize(
     ("section", "more"),
     [({"flow": False}, ["sketch.bin"]), ({"summary_mode": "statistics"}, [])],

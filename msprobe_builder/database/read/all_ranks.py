@@ -35,7 +35,13 @@ LEFT JOIN node AS above ON above.node_id = node.parent_id
 LEFT JOIN text AS outer ON outer.text_id = above.stem_id
 ORDER BY step, rank, place
 """
-_LAST_GRADIENTS = "SELECT graph_id, max(node_id) FROM node WHERE direction = ? GROUP BY graph_id"
+# From the end of each graph, which is near.
+_LAST_GRADIENTS = """
+SELECT graph_id, (
+    SELECT node_id FROM node WHERE direction = ?
+    AND node_id BETWEEN first_node AND first_node + node_count - 1 ORDER BY node_id DESC LIMIT 1
+) AS last FROM graph WHERE last IS NOT NULL
+"""
 # Of all suspects at once, as the question goes through all nodes.
 _NAMESAKES = """
 WITH wanted AS MATERIALIZED (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from math import nan
@@ -14,7 +15,8 @@ from msprobe_builder.operators.prefixes import COLLECTIVES
 _CALLS = (
     "SELECT node_id, rank, stem_id, call FROM graph JOIN node ON node_id"
     " BETWEEN first_node AND first_node + node_count - 1"
-    " WHERE side = ? AND step = ? AND kind = ? AND direction = ? ORDER BY rank, node_id"
+    " WHERE side = ? AND step = ? AND kind = ? AND direction = ?"
+    " AND stem_id IN (SELECT value FROM json_each(?)) ORDER BY rank, node_id"
 )
 _PARAMETERS = (
     "SELECT ordinal, section, name.value, NULL, dtype.value, max, min, mean, norm, nan_flags,"
@@ -39,17 +41,15 @@ def read_communication_calls(
             "SELECT text_id, value FROM text WHERE value GLOB ? || '.*'", (prefix,)
         )
     }
-    for node, rank, stem, call in connection.execute(
-        _CALLS, (side, step, int(Kind.API), int(Direction.FORWARD))
-    ):
-        if stem in stems:
-            yield Recorded(
-                integer(node, 0, MAX_NODE),
-                integer(rank),
-                stems[stem],
-                integer(call),
-                list(_parameters(connection, node)),
-            )
+    which = side, step, int(Kind.API), int(Direction.FORWARD), json.dumps([*stems])
+    for node, rank, stem, call in connection.execute(_CALLS, which):
+        yield Recorded(
+            integer(node, 0, MAX_NODE),
+            integer(rank),
+            stems[stem],
+            integer(call),
+            list(_parameters(connection, node)),
+        )
 
 
 def _parameters(

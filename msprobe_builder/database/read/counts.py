@@ -11,7 +11,6 @@ from msprobe_builder.base.codes import Grade, words
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.database.read.cells import (
     INT32,
-    MAX_NODE,
     integer,
     integers,
     number,
@@ -42,13 +41,9 @@ class Counts:
 
 def read_counts(connection: sqlite3.Connection) -> Counts:
     """Of all steps and ranks together."""
-    nodes = dict(connection.execute("SELECT side, sum(node_count) FROM graph GROUP BY side"))
-    grades = dict(
-        connection.execute(
-            "SELECT node.grade, count(*) FROM node JOIN graph USING (graph_id)"
-            " WHERE side = 0 GROUP BY node.grade"
-        )
-    )
+    graphs = read_graph_counts(connection)
+    npu, bench = (sum(one.nodes for one in graphs if one.side == side) for side in (0, 1))
+    graded = zip(*(one.grades for one in graphs if one.side == 0), strict=True)
     [[matched, by_evidence]] = connection.execute("SELECT count(*), count(evidence) FROM match")
     [[bench_grouped]] = connection.execute(
         "SELECT count(*) FROM group_member JOIN node USING (node_id) JOIN graph USING (graph_id)"
@@ -58,13 +53,13 @@ def read_counts(connection: sqlite3.Connection) -> Counts:
         "SELECT value FROM meta WHERE key = 'alignment' AND value IS NOT NULL"
     )
     return Counts(
-        integer(nodes.get(0, 0), 0, MAX_NODE),
-        integer(nodes.get(1, 0), 0, MAX_NODE),
+        npu,
+        bench,
         matched,
         by_evidence,
         bench_grouped,
         tuple(one for (value,) in alignment for one in decode(text(value))),
-        {word: grades.get(grade, 0) for grade, word in enumerate(words(Grade))},
+        dict(zip(words(Grade), map(sum, graded), strict=True)),
     )
 
 

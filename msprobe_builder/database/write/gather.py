@@ -73,8 +73,9 @@ def finishing(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def without_journal(connection: sqlite3.Connection) -> None:
-    """Write to a file that nobody looks at before it is whole."""
-    connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
+    """Write to a file that nobody looks at before it is whole, rows of our own making."""
+    for pragma in ("journal_mode = OFF", "synchronous = OFF", "ignore_check_constraints = ON"):
+        connection.execute(f"PRAGMA {pragma}")
 
 
 def task_of_shard(path: Path) -> str:
@@ -126,8 +127,8 @@ class Gatherer:
         [[last]] = self._connection.execute(f"SELECT max({column}) FROM main.{table}")
         return last or 0
 
-    def _map_texts(self) -> int:
-        """Up to which text those of a shard have the same ids here.
+    def _map_texts(self) -> int | None:
+        """Up to which text those of a shard have the same ids here; None where all have.
 
         Ranks of one model begin with the same texts, and these stand in nearly all rows.
         """
@@ -143,7 +144,8 @@ class Gatherer:
             pairs.append((old, new))
         self._connection.executemany("INSERT INTO main.text VALUES (?, ?)", fresh)
         self._connection.executemany("INSERT INTO temp.text_map VALUES (?, ?)", pairs)
-        return max((old for old, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)), default=0)
+        alike = [old for old, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
+        return None if len(alike) == len(pairs) else max(alike, default=0)
 
 
 def _numbered() -> set[str]:
@@ -152,8 +154,8 @@ def _numbered() -> set[str]:
     return kinds - {"text"}
 
 
-def _translated(column: str, kind: str | None, shift: dict[str, int], alike: int) -> str:
-    if kind is None:
+def _translated(column: str, kind: str | None, shift: dict[str, int], alike: int | None) -> str:
+    if kind is None or (kind == "text" and alike is None):
         return column
     if kind == "text":
         found = f"(SELECT new FROM temp.text_map WHERE old = {column})"

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msprobe_builder.base.memory import give_back_arrays, leave_modules_alone
+from msprobe_builder.base.program import is_program
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.executors.attempt import Finished, Work, attempt, lost, silent
 from msprobe_builder.pipeline.kept import Keeper
@@ -62,8 +63,7 @@ def _size(job: PairJob) -> int:
 
 def _run_in_pool(tasks: dict[int, tuple[Work, PairJob, Path]], count: int, done: Done) -> list[int]:
     """Run ``tasks``; returns those that were not finished because a process was killed."""
-    # Workers start fresh: they inherit no locks, threads or memory of the parent.
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context(_start_method())
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(count, mp_context=context, initializer=_begin_worker)
     unfinished = []
@@ -90,6 +90,16 @@ def _run_in_pool(tasks: dict[int, tuple[Work, PairJob, Path]], count: int, done:
     return sorted(unfinished)
 
 
+def _start_method() -> str:
+    """How workers begin: fresh, so that they inherit no locks, threads or memory of a caller.
+
+    Those of a program of ours are copies of it, which have loaded all modules. Nothing of it runs
+    beside; the threads of numpy end with the copying, those of torch and its devices do not.
+    """
+    is_alone = is_program() and threading.active_count() == 1 and "torch" not in sys.modules
+    return "fork" if is_alone and sys.platform == "linux" else "spawn"
+
+
 @contextmanager
 def _without_script() -> Iterator[None]:
     """Hide the program from processes that start: they would run it again, as a module.
@@ -110,10 +120,11 @@ _OF_A_SCRIPT = ("__spec__", "__file__")
 
 
 def _begin_worker() -> None:
-    """Leave Ctrl-C to the parent, and end when the parent is killed."""
+    """Leave Ctrl-C to the parent, and end when it says so, or is killed."""
     give_back_arrays()
     leave_modules_alone()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a copy has what the parent does
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

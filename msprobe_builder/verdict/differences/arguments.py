@@ -294,7 +294,9 @@ def _other_dimensions(
 def _lists(table: ParameterTable, nodes: Int, texts: Texts) -> dict[tuple[int, str], list[str]]:
     """Plain arguments of some calls that are made of several values, by node and name."""
     rows = np.flatnonzero(~table.is_tensor & (table.section == Section.INPUT))
-    rows = rows[np.isin(table.node[rows], nodes)]
+    asked = np.zeros(1 + int(table.node.max(initial=0)), dtype=bool)
+    asked[nodes[nodes < len(asked)]] = True
+    rows = rows[asked[table.node[rows]]]
     result: dict[tuple[int, str], list[str]] = {}
     for row, text in zip(rows.tolist(), table.name_id[rows].tolist(), strict=True):
         name, _, inner = texts.values[text].removeprefix("input.").partition(".")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.part import Part
+from msprobe_builder.graph.part import Part, rows_of
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.operators.table import draws
 
@@ -33,17 +33,19 @@ def drawing_calls(part: Part, texts: Texts) -> Bool:
     nodes = np.flatnonzero(may)
     back = (calls.direction[nodes] == Direction.BACKWARD) & (twin[nodes] >= 0)
     forward = np.where(back, twin[nodes], nodes)
-    told = {node: _draws(part, node, texts) for node in np.unique(forward).tolist()}
+    told = {node: _draws(part, node, texts) for node in set(forward.tolist())}
     result[nodes] = [told[node] for node in forward.tolist()]
     return result
 
 
 def _draws(part: Part, node: int, texts: Texts) -> bool:
     table = part.table
-    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+    rows = rows_of(table, node)
     plain: dict[str, str] = {}
     by_type: dict[str, list[str]] = {"float": [], "bool": []}
-    for row in (first + np.flatnonzero(table.section[first:last] == _INPUT)).tolist():
+    for row in rows:
+        if table.section[row] != _INPUT:
+            continue
         name, _, inner = texts.values[table.name_id[row]].removeprefix("input.").partition(".")
         value, kind = int(table.value_id[row]), int(table.type_id[row])
         is_text = not table.is_tensor[row] and not inner

@@ -68,6 +68,8 @@ def _recomputed(part: Part) -> Bool:
     tree, calls = part.tree, part.calls
     result = np.zeros(len(tree), dtype=bool)
     again = np.flatnonzero(tree.is_recompute)
+    if not len(again):
+        return result
     stems = np.unique(calls.stem[again[calls.is_module[again]]])
     for node in np.flatnonzero(calls.is_module & np.isin(calls.stem, stems)).tolist():
         result[node : int(tree.subtree_end[node]) + 1] = True

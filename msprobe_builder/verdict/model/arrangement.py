@@ -83,7 +83,7 @@ def joined_alike(runs: Runs, node: int) -> int | None:
             continue
         rows = inputs_of(table, one)
         made = runs.origin[rows]
-        for row in np.unique(made[made >= 0]).tolist():
+        for row in sorted({*made[made >= 0].tolist()}):
             own = table.statistics[:, row]
             beside = tensors_of(table, int(table.node[row]), Section.OUTPUT)
             alike = (table.statistics[:, beside] == own[:, None]).all(axis=0)
@@ -133,6 +133,8 @@ def _before(part: Part, node: int, maker: Int) -> list[tuple[int, int]]:
             made = [int(maker[row]) for row in rows.tolist()]
             following += [int(part.table.node[row]) for row in made if row >= 0]
         level = [one for one in dict.fromkeys(following) if one not in seen]
+        if not level:
+            break
         seen.update(level)
         result += [(distance, one) for one in level]
     return result

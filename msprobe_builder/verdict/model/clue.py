@@ -156,12 +156,13 @@ def idle_calls(part: Part) -> Bool:
     table, calls, size = part.table, part.calls, len(part.tree)
     first = np.full(size, -1)
     result = np.full(size, -1)
-    leading = table.is_tensor & (table.position == 0)
+    hands_on = calls.are(lambda one: one.kind in _HANDS_ON or "itself" in one.keeps)
+    chosen = hands_on & (calls.direction == Direction.FORWARD)
+    leading = table.is_tensor & (table.position == 0) & chosen[table.node]
     for section, column in ((Section.INPUT, first), (Section.OUTPUT, result)):
         rows = np.flatnonzero(leading & (table.section == section))
         column[table.node[rows]] = rows
-    hands_on = calls.are(lambda one: one.kind in _HANDS_ON or "itself" in one.keeps)
-    chosen = hands_on & (calls.direction == Direction.FORWARD) & (first >= 0) & (result >= 0)
+    chosen &= (first >= 0) & (result >= 0)
     chosen[chosen] = table.dtype_id[first[chosen]] == table.dtype_id[result[chosen]]
     own, made = (table.statistics.take(rows[chosen], axis=1) for rows in (first, result))
     chosen[chosen] = ((own == made) | (np.isnan(own) & np.isnan(made))).all(axis=0)

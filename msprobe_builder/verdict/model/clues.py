@@ -153,8 +153,8 @@ def felt(
         at = _at(runs, one)
         is_inside = at >= 0 and calls.direction[at] != Direction.NONE
         around = int(parent[at]) if is_inside else -1
-        most = max(FELT, ways.usual(one) / SINGLE)
-        if one.cause not in _OF_PROGRAM and is_inside and 0 <= worst[around] <= most:
+        comes_out = one.cause not in _OF_PROGRAM and is_inside and worst[around] >= 0
+        if comes_out and worst[around] <= max(FELT, ways.usual(one) / SINGLE):
             units = one.error / unit[one.row]
             vanishes = calls.is_module[around] and units > _VANISHED * max(worst[around], 1.0)
             stays = is_state(runs, evidence.does, one.row) or _stays_in_weight(runs, one)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
-from msprobe_builder.graph.part import inputs_of
+from msprobe_builder.graph.part import inputs_of, rows_of
 from msprobe_builder.operators.operator import Kind
 from msprobe_builder.operators.table import is_in_place
 from msprobe_builder.verdict.findings import Cause
@@ -56,12 +56,13 @@ class Ways:
         told = self._output & ~runs.discrete & (seen.norm > 0)
         self._size, self._level = seen.size, np.where(told, level, -1.0)
         forward = told & ~runs.backward[table.node] & (seen.size > 0)
-        self._before = np.flatnonzero(forward & (not runs.is_mixed))
+        before = np.flatnonzero(forward & (not runs.is_mixed))
+        self._before, self._sizes_before = table.node[before], seen.size[before]
+        self._usual: dict[int, float] = {}  # by how many outputs stand before
         given = np.flatnonzero(runs.rows(Section.INPUT) & (runs.origin >= 0))
         order = np.argsort(runs.origin[given], kind="stable")
         self._by = table.node[given][order]
         self._first_user = _firsts(runs.origin[given], len(table))
-        self._first_row = _firsts(table.node, len(runs.npu.tree))
         calls = runs.npu.calls
         self._is_call = calls.is_api | (calls.is_module & ~runs.open)
         # What these put out says nothing of the numbers they are given.
@@ -92,9 +93,13 @@ class Ways:
         if clue.side and clue.row < 0:
             return 0.0
         node = int(self._table.node[clue.row]) if clue.side else clue.node
-        end = int(np.searchsorted(self._table.node[self._before], node))
-        near = self._size[self._before[max(0, end - _NEAR) : end]]
-        return float(_AGREES * np.median(near)) if len(near) >= _SEVERAL else 0.0
+        end = int(np.searchsorted(self._before, node))
+        if end not in self._usual:
+            near = np.sort(self._sizes_before[max(0, end - _NEAR) : end]).tolist()
+            middle = near[(len(near) - 1) // 2 : len(near) // 2 + 1]
+            is_told = len(near) >= _SEVERAL
+            self._usual[end] = _AGREES * sum(middle) / len(middle) if is_told else 0.0
+        return self._usual[end]
 
     def _way(self, row: int, usual: float = 0.0) -> list[int] | None:
         """The nodes behind a row until outputs agree; None where not all ends in such."""
@@ -110,8 +115,8 @@ class Ways:
             met.add(node)
             if len(met) > _LONGEST:
                 return None
-            start, end = int(self._first_row[node]), int(self._first_row[node + 1])
-            outputs = start + np.flatnonzero(self._output[start:end])
+            rows = rows_of(self._table, node)
+            outputs = rows.start + self._output[rows.start : rows.stop].nonzero()[0]
             if not len(outputs):
                 if agreeing:
                     continue  # a number that is read of what agrees

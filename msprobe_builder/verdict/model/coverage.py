@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import CallRole
 from msprobe_builder.dump.names import Direction
-from msprobe_builder.facts.fact import Facts
+from msprobe_builder.facts.fact import Facts, fact
 from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.verdict.model.clue import Evidence
+from msprobe_builder.verdict.model.runs import Runs
 from msprobe_builder.verdict.ruling.conclusion import LEFT_OUT, told_of_more
 
 Int = NDArray[np.int64]
@@ -105,3 +106,16 @@ def _inside(tree: Tree, chosen: Bool) -> Bool:
     np.add.at(change, nodes + 1, 1)
     np.add.at(change, tree.subtree_end[nodes] + 1, -1)
     return np.asarray(np.cumsum(change[:-1]) > 0)
+
+
+def told_of_alone(runs: Runs) -> Facts:
+    """Calls of one side alone: how many, and the first."""
+    debug, reference = (
+        np.flatnonzero(part.calls.is_forward_call & part.calls.is_api & (partner < 0))
+        for part, partner, *_ in runs.sides
+    )
+    if not (len(debug) or len(reference)):
+        return ()
+    names = runs.npu.tree.names if len(debug) else runs.bench.tree.names
+    first = names[(debug if len(debug) else reference)[0]]
+    return (fact("not_judged.alone", own=len(debug), theirs=len(reference), name=first),)

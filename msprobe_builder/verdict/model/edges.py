@@ -67,8 +67,8 @@ def of_edges(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]:
     # A call that puts parameters of ranks together takes a rank's parts of them from outside.
     gathers = runs.npu.calls.of_stems(lambda one: one.startswith(GATHERING)) == 1
     weight = (table.section[rows] == Section.PARAMETERS) | (gathers[node] & (made < 0))
-    weight |= are_weights(runs)[rows] & (made < 0)
-    base[(weight | are_held(runs)[rows]) & (made < 0)] = 0.0
+    weight |= are_weights(runs, rows) & (made < 0)
+    base[(weight | are_held(runs, rows)) & (made < 0)] = 0.0
     base[averages] = _of_averages(evidence, rows[averages])
     alone = unmatched(runs.bench, runs.bench_partner)
     missing = (bench_made >= 0) & alone[runs.bench.table.node[bench_made]]
@@ -154,17 +154,20 @@ def _handed_through(runs: Runs) -> Int:
     at = runs.backward[table.node] & runs.npu.calls.is_module[table.node]
     given = np.flatnonzero(at & runs.rows(Section.INPUT) & (runs.maker < 0))
     put_out = np.flatnonzero(at & runs.rows(Section.OUTPUT))
-    rows = np.concatenate((given, put_out))
-    tensor = np.stack([table.node[rows], table.shape_id[rows], *table.statistics[:, rows]])
-    tensor = np.unique(tensor, axis=1, return_inverse=True)[1].reshape(-1)
-    return given[np.isin(tensor[: len(given)], tensor[len(given) :])]
+    # Each with all that its module puts out, of which there is hardly more than one.
+    last = np.searchsorted(table.node[put_out], table.node[given], "right")
+    times = last - np.searchsorted(table.node[put_out], table.node[given])
+    own = np.repeat(given, times)
+    other = put_out[np.arange(len(own)) + np.repeat(last - np.cumsum(times), times)]
+    alike = (table.statistics[:, own] == table.statistics[:, other]).all(axis=0)
+    return np.asarray(own[alike & (table.shape_id[own] == table.shape_id[other])])
 
 
 def _weights_compared(runs: Runs, seen: Observations) -> int:
     """How many weights are given to calls that nobody has made, whether or not they differ."""
-    rows = runs.rows(Section.PARAMETERS) | are_weights(runs)
-    rows &= (runs.maker < 0) & (seen.size >= 0) & ~runs.discrete
-    return int(np.count_nonzero(rows))
+    rows = np.flatnonzero((runs.maker < 0) & (seen.size >= 0) & ~runs.discrete)
+    weight = runs.rows(Section.PARAMETERS)[rows] | are_weights(runs, rows)
+    return int(np.count_nonzero(weight))
 
 
 def _beyond_a_cast(runs: Runs, seen: Observations, rows: Int, weight: Bool) -> Float:

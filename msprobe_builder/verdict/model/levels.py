@@ -59,14 +59,17 @@ def level_before(evidence: Evidence, rows: Int) -> Float:
                 worst[one] = float(latent[last].max(initial=0.0))
         else:
             behind = np.flatnonzero(np.maximum.accumulate(runs.backward)[node[:, 0]])
+            put_out = runs.rows(Section.OUTPUT) & runs.backward[table.node]
+            gradients = np.flatnonzero(put_out) if len(behind) else behind
             for one in behind.tolist():
-                worst[one] = max(worst[one], _of_gradients_before(evidence, int(rows[chosen[one]])))
+                of_them = _of_gradients_before(evidence, gradients, int(rows[chosen[one]]))
+                worst[one] = max(worst[one], of_them)
         result[chosen] = np.minimum(worst, WORST)
     return result
 
 
-def _of_gradients_before(evidence: Evidence, row: int) -> float:
-    """What a tensor is off by if it is a sum of gradients of its size.
+def _of_gradients_before(evidence: Evidence, gradients: Int, row: int) -> float:
+    """What a tensor is off by if it is a sum of gradients of its size, which are rows.
 
     Little may be left of a sum, as of a bias before a normalisation.
     """
@@ -74,8 +77,8 @@ def _of_gradients_before(evidence: Evidence, row: int) -> float:
     table = runs.npu.table
     if not seen.norm[row] > 0:
         return 0.0
-    before = runs.backward[table.node] & runs.rows(Section.OUTPUT) & (table.node < table.node[row])
-    parts = np.flatnonzero(before & (table.shape_id == table.shape_id[row]))
+    before = gradients[: np.searchsorted(gradients, table.first[table.node[row]])]
+    parts = before[table.shape_id[before] == table.shape_id[row]]
     # Of some of them only this run is known.
     norm = np.where(np.isnan(seen.norm[parts]), table.statistics[_NORM, parts], seen.norm[parts])
     most = np.nan_to_num(evidence.expected.latent[parts] * norm).max(initial=0.0)

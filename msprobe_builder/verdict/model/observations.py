@@ -107,11 +107,11 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
         differs=np.zeros(size, dtype=bool),
         is_factor=np.zeros(size, dtype=bool),
     )
-    is_something = _is_something(runs, rows, *norms)
+    something, outside = _is_something(runs, rows, *norms), _is_from_outside(runs, rows)
     one = np.zeros((2, size))
     for begin in range(0, len(rows), _AT_ONCE):
         part = slice(begin, begin + _AT_ONCE)
-        _read(result, one, runs, rows[part], other[part], is_something[part])
+        _read(result, one, runs, rows[part], other[part], something[part], outside[part])
     result.resolution[:] = np.fmax(result.resolution, _read_otherwise(runs, result, rows, one))
     _shown_by_casts(result, runs)
     _measured(result, runs, comparisons)
@@ -128,7 +128,13 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
 
 
 def _read(
-    result: Observations, one: Float, runs: Runs, rows: Int, other: Int, is_something: Bool
+    result: Observations,
+    one: Float,
+    runs: Runs,
+    rows: Int,
+    other: Int,
+    is_something: Bool,
+    is_from_outside: Bool,
 ) -> None:
     """Fill in what was recorded of some rows, and what whole numbers move by at least."""
     table, bench = runs.npu.table, runs.bench.table
@@ -149,8 +155,7 @@ def _read(
         one_sign = reference[_MAX] * reference[_MIN] > 0
         smallest = np.where(one_sign, np.fmin(highest, lowest), 0.0)
         # Of what no call has made each element is rounded for itself, the smallest one as well.
-        for_itself = one_sign & (runs.maker[rows] < 0) & _is_given(runs, rows)
-        for_itself &= ~_may_be_averages(runs, rows)
+        for_itself = one_sign & is_from_outside
         unit[:_MEAN, for_itself] = np.abs(reference[:_MEAN, for_itself])
         apart = np.abs(debug - reference)
         endless = np.flatnonzero(np.isnan(apart).any(axis=0))
@@ -236,7 +241,7 @@ def _is_something(runs: Runs, rows: Int, norms: Float, reference: Float) -> Bool
     least = np.fmax(_REMAINS, _REMAINING_UNITS * runs.coarse[rows])
     result = np.zeros(len(rows), dtype=bool)
     for here in (some & ~back, some & back):
-        if here.any():
+        if (here & (reference == 0)).any():
             result |= here & (usual > least * np.median(usual[here]))
     return np.asarray(result & (reference == 0))
 
@@ -274,11 +279,15 @@ def _is_given(runs: Runs, rows: Int) -> Bool:
     return np.asarray(given & ~runs.backward[table.node[rows]])
 
 
-def _may_be_averages(runs: Runs, rows: Int) -> Bool:
-    """What a normalisation is given and nobody trains: means are off by what they are of is."""
+def _is_from_outside(runs: Runs, rows: Int) -> Bool:
+    """What no call has made, but for what may be averages: means are off by what they are of is.
+
+    These a normalisation is given, and nobody trains them.
+    """
     normalises = runs.npu.calls.are(lambda one: one.kind is Kind.NORMALISE)
     table = runs.npu.table
-    return np.asarray(normalises[table.node[rows]] & (table.requires_grad[rows] == 0))
+    may_be_averages = normalises[table.node[rows]] & (table.requires_grad[rows] == 0)
+    return np.asarray((runs.maker[rows] < 0) & _is_given(runs, rows) & ~may_be_averages)
 
 
 def _are_multiples(debug: Float, reference: Float, rms: Float) -> Bool:

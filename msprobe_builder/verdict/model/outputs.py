@@ -97,20 +97,24 @@ def of_outputs(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]
         # Of other sizes, and with the same result: another formula.
         if is_named and (strength > 1 or same_shapes(runs, at)):
             several = evidence.arguments[at]
-            tells = bool(evidence.does.counts[at]) and same_shapes(runs, at)
-            plain = any(not (one.is_slight or (one.is_count and not tells)) for one in several)
+            weighty = [one for one in several if not one.is_slight]
+            plain = not all(one.is_count for one in weighty) or (
+                bool(weighty) and bool(evidence.does.counts[at]) and same_shapes(runs, at)
+            )
             strength = max(_ARGUMENT_SHOWS * strength, _ARGUMENT if plain else 0.0)
             cause = Cause.ARGUMENT
         yield Clue(strength, 0, at, cause, row, error, expects)
     is_compared = np.zeros(len(runs.npu.tree), dtype=bool)
     is_compared[node] = True
     for at, several in evidence.arguments.items() if are_of_one_batch(runs) else ():
+        weighty = [one for one in several if not one.is_slight]
+        if is_compared[at] or not weighty:
+            continue
         # What comes out has another size than there, so that nothing is compared.
         is_told = bool(evidence.does.counts[at]) and same_shapes(runs, at)
-        weighty = [one for one in several if not one.is_slight]
         # Numbers that are drawn cannot be compared, but how they are drawn can.
         is_told |= bool(evidence.does.free[at]) and not all(one.is_count for one in weighty)
-        if is_told and not is_compared[at] and weighty:
+        if is_told:
             yield Clue(_ARGUMENT, 0, at, Cause.ARGUMENT, -1)
 
 

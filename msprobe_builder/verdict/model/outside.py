@@ -18,17 +18,17 @@ _WEIGHT = (Maker.PARAMETER,)
 BEFORE = 40  # outputs that tell of what stands behind them
 
 
-def are_held(runs: Runs) -> Bool:
-    """Rows that both collectors recorded as weights or buffers as they were before the step.
+def are_held(runs: Runs, rows: Int) -> Bool:
+    """Which rows both collectors recorded as weights or buffers as they were before the step.
 
     What else no call has made may be a gradient that was added up, and is off by what those are.
     """
-    return _are_kept_as(runs, _HELD)
+    return _are_kept_as(runs, rows, _HELD)
 
 
-def are_weights(runs: Runs) -> Bool:
+def are_weights(runs: Runs, rows: Int) -> Bool:
     """The same of weights alone, which calls are given themselves where no module holds them."""
-    return _are_kept_as(runs, _WEIGHT)
+    return _are_kept_as(runs, rows, _WEIGHT)
 
 
 def is_state(runs: Runs, does: Conduct, row: int) -> bool:
@@ -41,7 +41,7 @@ def is_state(runs: Runs, does: Conduct, row: int) -> bool:
         if at < 0:
             return False
         if origins is None:
-            return bool(are_averages(runs, does, np.array([row]))[0] and runs.maker[row] < 0)
+            return bool(runs.maker[row] < 0 and are_averages(runs, does, np.array([row]))[0])
         made = int(origins.maker[at])
         is_written = made >= 0 and part.table.section[made] == Section.INPUT
         is_written = is_written and bool(part.calls.is_api[part.table.node[made]])
@@ -50,13 +50,13 @@ def is_state(runs: Runs, does: Conduct, row: int) -> bool:
     return True
 
 
-def _are_kept_as(runs: Runs, kinds: tuple[Maker, ...]) -> Bool:
-    both = np.ones(len(runs.npu.table), dtype=bool)
-    for table, row in ((runs.npu.table, np.arange(len(both))), (runs.bench.table, runs.other)):
+def _are_kept_as(runs: Runs, rows: Int, kinds: tuple[Maker, ...]) -> Bool:
+    result = ~runs.backward[runs.npu.table.node[rows]]
+    for table, own in ((runs.npu.table, rows), (runs.bench.table, runs.other[rows])):
         if table.origins is None:
-            return np.zeros(len(both), dtype=bool)
-        both &= (row >= 0) & np.isin(table.origins.kind[row], kinds)
-    return both & ~runs.backward[runs.npu.table.node]
+            return np.zeros(len(rows), dtype=bool)
+        result &= (own >= 0) & np.isin(table.origins.kind[own], kinds)
+    return result
 
 
 def are_averages(runs: Runs, does: Conduct, rows: Int) -> Bool:
@@ -65,9 +65,10 @@ def are_averages(runs: Runs, does: Conduct, rows: Int) -> Bool:
     What one and no weight is, tells a recorded maker; without one what needs no gradient is none.
     """
     table, node = runs.npu.table, runs.npu.table.node[rows]
-    is_kept = (table.section[rows] == int(Section.INPUT)) & np.isin(table.position[rows], (1, 2))
+    position = table.position[rows]
+    is_kept = (table.section[rows] == int(Section.INPUT)) & (position >= 1) & (position <= 2)
     is_kept &= does.normalises[node] & ~runs.backward[node] & (table.requires_grad[rows] == 0)
-    return np.asarray(is_kept & ~are_weights(runs)[rows])
+    return np.asarray(is_kept & ~are_weights(runs, rows))
 
 
 def take_no_part(runs: Runs, does: Conduct, rows: Int) -> Bool:

@@ -54,18 +54,21 @@ def propagate(
     rows = JudgedRows.of(runs, seen, does)
     out = rows.outputs
     latent = np.where(runs.discrete & (seen.differs), 1.0, np.minimum(seen.size, WORST))
-    unknown = np.isnan(seen.size)
+    latent = np.append(latent, np.nan)  # the last is that of no row
+    given, put_out = _Given(runs, rows, seen), _PutOut(runs, rows, seen, does.free)
     outputs = _Outputs(runs, rows, seen, does, noise)
     followed = chosen[out] & np.isnan(seen.exact[out])  # of what was measured nothing hides
     by_choice = _by_choice(runs, seen, chosen & np.isnan(seen.exact))
+    before = np.empty_like(latent)
     for _ in range(_SWEEPS):
-        before = latent.copy()
-        _take_in(runs, rows, seen, unknown, latent)
+        np.copyto(before, latent)
+        given.take_in(latent)
         expected = outputs.expected(latent)
         expected[followed & (expected < by_choice)] = by_choice
-        _settle(runs, rows, seen, does.free, unknown, expected, latent)
+        put_out.settle(expected, latent)
         if _is_settled(before, latent):
             break
+    latent = latent[:-1]
     told = np.full(len(latent), np.nan)
     told[out] = expected
     lacking = runs.npu.table.node[rows.inputs[np.isnan(latent[rows.inputs])]]
@@ -82,29 +85,6 @@ def _is_settled(before: Float, latent: Float) -> bool:
     return bool((settled | (np.isnan(before[rows]) & np.isnan(latent[rows]))).all())
 
 
-def _settle(
-    runs: Runs,
-    rows: JudgedRows,
-    seen: Observations,
-    free: Bool,
-    unknown: Bool,
-    expected: Float,
-    latent: Float,
-) -> None:
-    """What outputs are off by: what was read, and a share of what was ``expected`` of each."""
-    out = rows.outputs
-    least = _UNSEEN[rows.unseen[out]] * np.minimum(expected, 1.0)
-    settled = np.fmax(np.minimum(seen.size[out], WORST), least)
-    settled = np.where(free[runs.npu.table.node[out]], seen.size[out], settled)
-    latent[out] = np.where(unknown[out], expected, settled)
-    handed = rows.handed_on
-    made = runs.maker[handed]
-    latent[handed] = np.where(
-        unknown[handed], np.where(made >= 0, latent[made], np.nan), seen.size[handed]
-    )
-    latent[out[runs.discrete[out] & (seen.differs[out])]] = 1.0
-
-
 def _by_choice(runs: Runs, seen: Observations, chosen: Bool) -> float:
     """What tensors differ by that follow from another choice, as most of them show it."""
     sizes = seen.size[chosen & runs.rows(Section.OUTPUT) & ~runs.discrete]
@@ -113,19 +93,46 @@ def _by_choice(runs: Runs, seen: Observations, chosen: Bool) -> float:
     return min(_CHOSEN, _LITTLE_OF_IT * shown)
 
 
-def _take_in(
-    runs: Runs, rows: JudgedRows, seen: Observations, unknown: Bool, latent: Float
-) -> None:
+class _Given:
     """What calls are given: what was read, and a share of what their makers' outputs are off by."""
-    made = runs.maker[rows.inputs]
-    of_maker = np.where(made >= 0, latent[made], np.nan)
-    unseen = np.where(of_maker < 1, _UNSEEN[rows.unseen[rows.inputs]] * of_maker, 0.0)
-    read = np.fmax(np.minimum(seen.size[rows.inputs], WORST), np.nan_to_num(unseen))
-    read = np.fmax(read, rows.hidden)
-    other = runs.discrete[rows.inputs] & (seen.differs[rows.inputs])
-    read = np.where(other, 1.0, read)
-    latent[rows.inputs] = np.where(unknown[rows.inputs], of_maker, read)
-    latent[rows.inputs[seen.remains[rows.inputs]]] = 1.0
+
+    def __init__(self, runs: Runs, rows: JudgedRows, seen: Observations) -> None:
+        self._inputs = inputs = rows.inputs
+        self._made, self._share = runs.maker[inputs], _UNSEEN[rows.unseen[inputs]]
+        self._unknown = np.isnan(seen.size[inputs])
+        self._read = np.fmax(np.minimum(seen.size[inputs], WORST), rows.hidden)
+        self._read[runs.discrete[inputs] & seen.differs[inputs]] = 1.0
+        self._remains = inputs[seen.remains[inputs]]
+
+    def take_in(self, latent: Float) -> None:
+        """Fill in what is given, of what was put out."""
+        of_maker = latent[self._made]
+        unseen = np.where(of_maker < 1, self._share * of_maker, 0.0)
+        read = np.fmax(self._read, unseen)
+        latent[self._inputs] = np.where(self._unknown, of_maker, read)
+        latent[self._remains] = 1.0
+
+
+class _PutOut:
+    """What outputs are off by: what was read, and a share of what was expected of each."""
+
+    def __init__(self, runs: Runs, rows: JudgedRows, seen: Observations, free: Bool) -> None:
+        self._out = out = rows.outputs
+        is_free = free[runs.npu.table.node[out]]
+        self._share = np.where(is_free, 0.0, _UNSEEN[rows.unseen[out]])
+        self._unknown = np.isnan(seen.size[out])
+        self._read = np.where(is_free, seen.size[out], np.minimum(seen.size[out], WORST))
+        self._other = out[runs.discrete[out] & seen.differs[out]]
+        self._handed = handed = rows.handed_on
+        self._made, self._handed_read = runs.maker[handed], seen.size[handed]
+
+    def settle(self, expected: Float, latent: Float) -> None:
+        """Fill in what is put out, of what was ``expected``, and what modules hand on."""
+        settled = np.fmax(self._read, self._share * np.minimum(expected, 1.0))
+        latent[self._out] = np.where(self._unknown, expected, settled)
+        read = self._handed_read
+        latent[self._handed] = np.where(np.isnan(read), latent[self._made], read)
+        latent[self._other] = 1.0
 
 
 def _own_rounding(runs: Runs, rows: JudgedRows, does: Conduct, noise: Float) -> Float:

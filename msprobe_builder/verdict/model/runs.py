@@ -116,7 +116,9 @@ class Runs:
             moves = alone & part.calls.are(lambda one: one.kind in _PLACING)
             discrete = discrete_types(self.texts)[part.table.dtype_id] & part.table.is_tensor
             discrete |= moves[part.table.node]
-            found.append(np.unique(part.table.node[discrete & put_out_by(part, alone)]))
+            nodes = np.zeros(len(part.tree), dtype=bool)
+            nodes[part.table.node[discrete & put_out_by(part, alone)]] = True
+            found.append(np.flatnonzero(nodes))
         return found[0], found[1]
 
     def users(self, row: int) -> list[int]:

@@ -180,10 +180,8 @@ class OfRanks:
 _HALF = 2.0**-12
 
 
-def of_ranks(evidence: Evidence, result: PairResult) -> OfRanks | None:
-    """What merging explains; None where neither side was merged."""
-    if not evidence.is_merged:
-        return None
+def of_ranks(evidence: Evidence, result: PairResult) -> OfRanks:
+    """What merging explains, of sides of which one at least was merged."""
     assert result.bench is not None
     assert result.comparisons is not None
     npu, bench = result.npu.provenance, result.bench.provenance

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from msprobe_builder.base.sequence import align, align_around, fill_gaps, longest_increasing
 from msprobe_builder.base import sequence
+from msprobe_builder.base.sequence import align, align_around, fill_gaps, longest_increasing
 from msprobe_builder.match.matching import inverse
 
 Int = NDArray[np.int64]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -58,3 +60,32 @@ def test_processes_are_started_only_for_much_to_read(
             (directory / "dump_tensor_data").mkdir()
         jobs.append(PairJob(0, rank, directory, None))
     assert run._are_small(jobs) is expected
+
+
+_ASKED = """
+import sys, threading
+from msprobe_builder.base.program import begin_program
+from msprobe_builder.pipeline.executors.processes import _start_method
+{before}
+print(_start_method())
+"""
+_THREAD = "threading.Thread(target=threading.Event().wait, daemon=True).start()"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere all begin fresh")
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("begin_program()", "fork"),
+        ("", "spawn"),
+        (f"begin_program(); {_THREAD}", "spawn"),
+        ("begin_program(); sys.modules['torch'] = threading", "spawn"),
+    ],
+    ids=["a program of ours", "somebody else's", "with a thread", "with torch"],
+)
+def test_workers_are_copies_of_a_program_of_ours_that_does_nothing_else(
+    before: str, expected: str
+) -> None:
+    asked = [sys.executable, "-c", _ASKED.format(before=before)]
+    told = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    assert told.strip() == expected
