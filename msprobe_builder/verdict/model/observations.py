@@ -18,6 +18,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.operators.operator import Kind
+from msprobe_builder.verdict.model.given import hold_most_bits, is_given
 from msprobe_builder.verdict.model.masked import MASK_FROM, masked_otherwise, masked_rows
 from msprobe_builder.verdict.model.runs import Runs
 
@@ -263,7 +264,7 @@ def _read_otherwise(runs: Runs, seen: Observations, rows: Int, one: Float) -> fl
     Which order a sum is taken in depends on the device; that is no difference of what it is of.
     Nor is what whole numbers differ by that is less than ``one`` of them makes.
     """
-    same = (runs.maker[rows] < 0) & _is_given(runs, rows)
+    same = (runs.maker[rows] < 0) & is_given(runs, rows)
     moved = seen.moved.take(rows, axis=1)
     same |= (moved[_MEAN:] < one.take(rows, axis=1)).all(axis=0)
     same &= (seen.elements[rows] >= SEVERAL) & (moved[:_MEAN] == 0).all(axis=0)
@@ -271,12 +272,6 @@ def _read_otherwise(runs: Runs, seen: Observations, rows: Int, one: Float) -> fl
     if len(found) < _SOME:
         return 0.0
     return min(float(np.quantile(found, _MOST_OF_READ)), _MOST_READ)
-
-
-def _is_given(runs: Runs, rows: Int) -> Bool:
-    table, section = runs.npu.table, runs.npu.table.section[rows]
-    given = (section == int(Section.INPUT)) | (section == int(Section.PARAMETERS))
-    return np.asarray(given & ~runs.backward[table.node[rows]])
 
 
 def _is_from_outside(runs: Runs, rows: Int) -> Bool:
@@ -287,7 +282,7 @@ def _is_from_outside(runs: Runs, rows: Int) -> Bool:
     normalises = runs.npu.calls.are(lambda one: one.kind is Kind.NORMALISE)
     table = runs.npu.table
     may_be_averages = normalises[table.node[rows]] & (table.requires_grad[rows] == 0)
-    return np.asarray((runs.maker[rows] < 0) & _is_given(runs, rows) & ~may_be_averages)
+    return np.asarray((runs.maker[rows] < 0) & is_given(runs, rows) & ~may_be_averages)
 
 
 def _are_multiples(debug: Float, reference: Float, rms: Float) -> Bool:
@@ -323,7 +318,11 @@ def _measured(result: Observations, runs: Runs, comparisons: Comparisons) -> Non
         result.size[equal], result.moved[:, equal], result.exact[equal] = 0.0, 0.0, 0.0
         other = pairs.npu[comparisons.md5_equal == 0]
         other = other[runs.other[other] >= 0]
-        elsewhere = _are_same_numbers(result, runs, other) & _are_few(runs, comparisons)
+        # What a call has rounded otherwise may have equal extremes by chance, its sums not.
+        level = np.where(runs.maker[other] < 0, result.resolution[other], 0.0)
+        alike = (result.moved[:_MEAN, other] == 0).all(axis=0)
+        alike &= (result.moved[_MEAN:, other] <= level).all(axis=0)
+        elsewhere = alike & hold_most_bits(runs, comparisons)
         other = other[runs.by_sum[other] | elsewhere]
         result.size[other] = result.exact[other] = 1.0  # nobody knows by how much
     if not READ & comparisons.metrics.keys():
@@ -346,30 +345,6 @@ def _measured(result: Observations, runs: Runs, comparisons: Comparisons) -> Non
         told = distance.known & np.isfinite(relative) & visible
         for column in (result.size, result.exact, result.shown):
             column[pairs.npu[told]] = relative[told]
-
-
-_FEW_BITS = 0.5  # of what comes from outside; more differs where other devices have computed it
-
-
-def _are_few(runs: Runs, comparisons: Comparisons) -> bool:
-    """Whether most of what comes from outside is equal to the last bit.
-
-    Other bits in the same numbers are then elements at other places, and no rounding.
-    """
-    assert comparisons.md5_equal is not None
-    rows = comparisons.pairs.npu
-    outside = (comparisons.md5_equal >= 0) & (runs.maker[rows] < 0) & _is_given(runs, rows)
-    return bool(outside.any() and (comparisons.md5_equal[outside] == 0).mean() < _FEW_BITS)
-
-
-def _are_same_numbers(seen: Observations, runs: Runs, rows: Int) -> Bool:
-    """Rows whose four numbers are equal; of what comes from outside, but for how they are summed.
-
-    What a call has rounded otherwise may have equal extremes by chance.
-    """
-    level = np.where(runs.maker[rows] < 0, seen.resolution[rows], 0.0)
-    same = (seen.moved[:_MEAN, rows] == 0).all(axis=0)
-    return np.asarray(same & (seen.moved[_MEAN:, rows] <= level).all(axis=0))
 
 
 def _sorted(four: Float) -> Float:
