@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.contradictions.apart import take_back_apart
 from msprobe_builder.align.contradictions.of_modules import take_back
 from msprobe_builder.align.contradictions.parts import take_back_parts
 from msprobe_builder.align.evidence.adapters import with_adapters
@@ -54,7 +53,7 @@ from msprobe_builder.align.pairing.results import (
     take_back_other_results,
     take_back_other_values,
 )
-from msprobe_builder.align.pairing.same import give_way_to_hosts, pair_same, pair_same_calls
+from msprobe_builder.align.pairing.same import give_way_to_hosts, pair_same
 from msprobe_builder.align.pairing.surroundings import surroundings
 from msprobe_builder.align.pairing.twins import modules_apart
 from msprobe_builder.align.pairing.weights import (
@@ -168,9 +167,7 @@ def align_by_evidence(
         else:  # it shows what all calls do together of which attention is one
             known.products = numbers_of(operators, is_linear_map)
         commuting = Kinds.of(operators).commuting
-        if not flows[0].is_guessed:
-            known.attention = numbers_of(operators, lambda one: "attention" in one.traits)
-        pair_by_order_and_flow(pairs, *flows, commuting)
+        pair_by_order_and_flow(pairs, *flows)
         known.around = surroundings(Edges.of(flows[0], left, commuting), left)
         known.other_around = surroundings(Edges.of(flows[1], right, commuting), right)
         if flows[0].is_guessed:  # of these nothing else tells
@@ -192,10 +189,8 @@ def align_by_evidence(
     pair_by_weights(pairs, *both_kinds(twins, hosts))
     pair_wrappers(pairs, core, other_core)
     take_back(pairs)
-    take_back_apart(pairs, npu.table, bench.table)
     results = replace(left, outputs=left.results), replace(right, outputs=right.results)
     take_back_other_results(pairs, *results, operators)
-    pair_same_calls(pairs)
     take_back_other_values(pairs, operators)
     give_way_to_hosts(pairs, *results)
     pair_same(pairs, *results)

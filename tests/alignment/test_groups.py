@@ -168,14 +168,6 @@ def test_respelled_dumps_have_no_groups(dumps: Path) -> None:
     assert groups(npu.source(), bench.source()) == {}
 
 
-def test_without_statistics_attention_is_found_by_its_place(pairs: Path) -> None:
-    found = of_pair(pairs, "sdpa", without_statistics)
-    [theirs] = [theirs for mine, theirs in found if mine == {ATTENTION}]
-    assert {"Torch.matmul.0.forward", "Functional.softmax.0.forward"} <= theirs
-    assert "Torch.matmul.1.forward" in theirs
-    assert len(theirs) == 7
-
-
 def test_behind_a_fault_groups_are_found_by_what_takes_their_outputs(pairs: Path) -> None:
     """Every statistic of one side is another one; within a side tensors are equal to the bit."""
     npu, bench = (recording(rank(pairs / "sdpa" / side)) for side in ("npu", "bench"))

@@ -1,4 +1,4 @@
-"""The share of each pair in all alignments that keep the order, and what neighbours add to it."""
+"""The share of each pair in all alignments that keep the order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from msprobe_builder.align.pairing.order_and_flow import ALONE, likely_pairs, told_by_neighbours
+from msprobe_builder.align.pairing.order_and_flow import ALONE, likely_pairs
 from tests.cases import costly_examples
 
 Float = NDArray[np.float64]
@@ -68,45 +68,3 @@ def test_the_sides_may_be_exchanged_or_read_from_the_end(score: Float) -> None:
     assert np.allclose(found, likely_pairs(score[::-1, ::-1])[::-1, ::-1])
     assert (found.sum(axis=0) <= 1 + 1e-9).all()
     assert (found.sum(axis=1) <= 1 + 1e-9).all()
-
-
-def chain(size: int) -> Int:
-    """Calls that each take in what the one before put out."""
-    return np.stack([np.arange(size) - 1, np.full(size, -1)])
-
-
-def told(likely: Float, makers: tuple[Int, Int], *, is_sum: bool = False) -> Float:
-    return told_by_neighbours(likely, makers, np.full(len(likely), is_sum, dtype=bool))
-
-
-def test_pairs_speak_for_what_they_make_and_take_and_against_others() -> None:
-    likely = np.zeros((3, 3))
-    likely[1, 1] = 1.0
-    found = told(likely, (chain(3), chain(3)))
-    assert found[0, 0] > 1  # its taker is a pair
-    assert found[2, 2] > 1  # its maker is a pair
-    assert found[1, 1] == 0  # nothing is known of who is beside them
-    assert max(found[2, 1], found[1, 2]) < -1  # the maker of one belongs to another
-    assert not told(np.zeros((3, 3)), (chain(3), chain(3))).any()
-
-
-def test_the_terms_of_a_sum_have_no_order_and_the_factors_of_a_product_have() -> None:
-    straight = np.array([[-1, -1, 0], [-1, -1, 1]])
-    turned = straight[::-1]
-    likely = np.diag([1.0, 1.0, 0.0])
-    assert told(likely, (straight, straight))[2, 2] > 3
-    assert told(likely, (straight, turned))[2, 2] < -3
-    assert told(likely, (straight, turned), is_sum=True)[2, 2] > 3
-    assert told(likely, (straight, straight), is_sum=True)[2, 2] > 3
-
-
-@settings(max_examples=costly_examples(30))
-@given(SCORES, st.integers(0, 2**32 - 1))
-def test_neighbours_say_the_same_of_exchanged_sides(score: Float, seed: int) -> None:
-    likely = likely_pairs(score)
-    generator = np.random.default_rng(seed)
-    makers = tuple(generator.integers(-1, size, (2, size)) for size in likely.shape)
-    for is_sum in (False, True):
-        here = told(likely, (makers[0], makers[1]), is_sum=is_sum)
-        there = told(likely.T, (makers[1], makers[0]), is_sum=is_sum)
-        assert np.allclose(here, there.T)

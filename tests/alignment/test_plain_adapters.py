@@ -10,8 +10,8 @@ from hypothesis import given, settings
 
 from msprobe_builder.align.evidence.adapters import with_adapters
 from msprobe_builder.align.evidence.traits import Tensors
+from tests.alignment.drawn_fused import fresh
 from tests.alignment.test_plain_decisions import operators_of
-from tests.alignment.test_plain_fused import fresh
 from tests.alignment.test_plain_scores import is_module, shapes_of, size_of
 from tests.alignment.test_traits import Dump, level_of
 from tests.alignment.two_programs import Part, read_parts

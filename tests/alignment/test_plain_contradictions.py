@@ -128,14 +128,6 @@ def contradicted(drawn: Drawn) -> tuple[set[str], set[str]]:
                 wrong.add(one)
         if (x == 0 and y > drawn.own(1, two)) or (y == 0 and x > drawn.own(0, one)):
             hollow.add(one)
-        made, its = (
-            side.dump.tensors(name, "outputs")
-            for side, name in zip(drawn.sides, (one, two), strict=True)
-        )
-        sizes = sorted([size_of(made), size_of(its)])
-        is_far = len(made) == len(its) and sizes[1] >= 1.5 * sizes[0] > 0
-        if drawn.pairs.known.trust.same_sizes and is_far:
-            hollow.add(one)
     return wrong, hollow
 
 

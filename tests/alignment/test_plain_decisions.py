@@ -9,8 +9,6 @@ from typing import Any, cast
 
 import numpy as np
 from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from msprobe_builder.align.align import _hold_the_same, _pair_modules
@@ -19,7 +17,7 @@ from msprobe_builder.align.evidence.scores import Known, Trust
 from msprobe_builder.align.evidence.words import Words
 from msprobe_builder.align.groups.find import _common, _shared
 from msprobe_builder.align.pairing.anchors import Candidates
-from msprobe_builder.align.pairing.order_and_flow import _alike, _through
+from msprobe_builder.align.pairing.order_and_flow import _alike
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.align.pairing.same import give_way_to_hosts
 from msprobe_builder.align.pairing.twins import _leaves_its_line
@@ -252,26 +250,6 @@ def test_rows_in_common_are_those_that_agree(random: Random) -> None:
     assert found == {one for one, _ in expected}
     assert there == {other for _, other in expected}
     assert {(one, other) for one, several in partners.items() for other in several} == {*expected}
-
-
-@settings(max_examples=costly_examples(40))
-@given(st.integers(1, 5), st.integers(1, 5), st.data())
-def test_makers_without_a_partner_are_seen_through(
-    rows: int, columns: int, data: st.DataObject
-) -> None:
-    likely = data.draw(arrays(np.float64, (rows, columns), elements=st.sampled_from([0.0, 0.9])))
-    makers = [
-        np.array([[data.draw(st.integers(-1, node - 1)) for node in range(size)] for _ in range(2)])
-        for size in (rows, columns)
-    ]
-    found = _through((makers[0], makers[1]), likely)
-    for own, told, sums in zip(makers, found, (likely.sum(1), likely.sum(0)), strict=True):
-        for place in range(2):
-            for node, first in enumerate(own[place].tolist()):
-                maker = first
-                while maker >= 0 and sums[maker] < 0.3 and (own[0] >= 0).any():
-                    maker = int(own[0][maker])
-                assert told[place][node] == maker
 
 
 @settings(max_examples=costly_examples(40))

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 
 from msprobe_builder.align.evidence.drawn_sizes import without_drawn_sizes
 from msprobe_builder.base.texts import Texts
+from tests.alignment.drawn_fused import Writer
 from tests.alignment.test_plain_decisions import operators_of
-from tests.alignment.test_plain_fused import Writer
 from tests.alignment.test_plain_scores import does, is_module
 from tests.alignment.test_traits import numel
 from tests.alignment.two_programs import INPUT, OUTPUT, Part, read_parts

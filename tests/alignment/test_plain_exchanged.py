@@ -18,7 +18,7 @@ from msprobe_builder.graph.side import Side
 from msprobe_builder.match.matching import Alignment, Group, Likely, Told, ToldGroup
 from msprobe_builder.match.outline import outline_of
 from msprobe_builder.pipeline.compare import read_rank
-from tests.alignment.test_plain_fused import fresh
+from tests.alignment.drawn_fused import fresh
 from tests.alignment.test_plain_hierarchies import some_hierarchy
 from tests.alignment.test_traits import Dump
 from tests.builder.small_dumps import Record, forward, tensor

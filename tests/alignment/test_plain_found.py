@@ -14,7 +14,7 @@ from msprobe_builder.align.groups import find
 from msprobe_builder.align.groups.find import Region, _Slices
 from msprobe_builder.align.pairing.edges import Kinds
 from msprobe_builder.match.matching import Group
-from tests.alignment.test_plain_fused import Writer, fresh, fused_programs
+from tests.alignment.drawn_fused import Writer, fresh, fused_programs
 from tests.alignment.test_plain_groups import Drawn, is_new, name_at, of_drawn, sliced
 from tests.alignment.test_plain_tensors import agree
 from tests.alignment.test_traits import Dump

@@ -8,12 +8,11 @@ from typing import Any, cast
 import numpy as np
 from hypothesis import given, settings
 
-from msprobe_builder.align.groups.fused_calls import exchanged
-from msprobe_builder.align.groups.fused_linears import find_linears
+from msprobe_builder.align.groups.fused_linears import exchanged, find_linears
 from msprobe_builder.align.groups.ways import Side
 from msprobe_builder.match.matching import Group
+from tests.alignment.drawn_fused import fused_programs
 from tests.alignment.test_plain_decisions import operators_of, paired
-from tests.alignment.test_plain_fused import fused_programs
 from tests.alignment.test_traits import numel
 from tests.alignment.two_programs import INPUT, OUTPUT, PARAMETERS, Part, read_parts
 from tests.cases import costly_examples

@@ -302,12 +302,3 @@ def test_a_group_has_calls_without_a_partner_or_one_side_multiplies_more_often(
         or (other_is_open and other_times > times)
     )
     assert find._has_open(drawn.pairs, group) == expected
-    for one, i in drawn.left.nodes.items():
-        two = drawn.partner.get(one)
-        sizes = [
-            sum(map(numel, part.dump.tensors(name, "outputs")))
-            for part, name in ((drawn.left, one), (drawn.right, two))
-            if name
-        ]
-        assert find._fits(drawn.pairs, i) == (len(sizes) == 2 and sizes[0] == sizes[1])
-    assert not find._fits(drawn.pairs, -1)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from msprobe_builder.align.contradictions.of_modules import _of_other_number
 from msprobe_builder.align.contradictions.passes import _passes
 from msprobe_builder.align.evidence.scores import Known
+from msprobe_builder.align.groups.find import _host
 from msprobe_builder.align.pairing.across import around
 from msprobe_builder.align.pairing.edges import Edges
 from msprobe_builder.align.pairing.surroundings import surroundings
@@ -290,3 +291,21 @@ def test_a_module_comes_from_what_its_first_call_does_and_goes_where_its_last_on
         node = side.nodes[name]
         assert (before[:, node] != 0).all() == (node in takers)
         assert (behind[:, node] != 0).all() == (node in taken)
+
+
+@settings(max_examples=costly_examples(60))
+@given(RANDOMS)
+def test_the_host_of_a_region_is_the_nearest_module_around_that_has_a_partner(
+    random: Random,
+) -> None:
+    """The root where none has."""
+    [side] = read([some_hierarchy(random)])
+    outline = side.traits.outline
+    partner = np.array([random.choice([-1, -1, 0, 7]) for _ in range(len(side.traits))])
+    for name, node in side.nodes.items():
+        above = side.dump.construct[name]
+        while above is not None and partner[side.nodes[above]] < 0:
+            above = side.dump.construct[above]
+        expected = 0 if above is None else side.nodes[above]
+        assert _host(outline.tree.parent, outline.kind, partner, node) == expected
+    assert _host(outline.tree.parent, outline.kind, partner, 0) == 0

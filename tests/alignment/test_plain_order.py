@@ -20,7 +20,6 @@ from msprobe_builder.align.pairing.order_and_flow import (
     _waits,
     likely_pairs,
     pair_by_order_and_flow,
-    told_by_neighbours,
 )
 from tests.alignment.drawn_sides import UNKNOWN, some_plain
 from tests.alignment.plain_flows import PlainFlow, some_flow
@@ -91,56 +90,6 @@ def test_calls_are_alike_by_what_they_do_and_of_what_extent(random: Random) -> N
 
 def drawn_makers(random: Random, size: int) -> Int:
     return np.array([[random.randint(-1, node - 1) for node in range(size)] for _ in range(2)])
-
-
-def some_likely(random: Random, rows: int, columns: int) -> Float:
-    values = [random.choice([0.0, 0.0, 0.2, 0.5, 0.7, 1.0]) for _ in range(rows * columns)]
-    likely = np.array(values).reshape(rows, columns)
-    largest = max(1.0, likely.sum(axis=0).max(), likely.sum(axis=1).max())
-    return np.asarray(likely / largest)
-
-
-def limited(value: float) -> float:
-    return min(max(value, 0.0), 1.0)
-
-
-def plainly_told(likely: Float, own: Int, other: Int, i: int, j: int, *, is_sum: bool) -> float:
-    def told(place: int, there: int) -> float:
-        one, two = int(own[place][i]), int(other[there][j])
-        if one < 0 or two < 0:
-            return 0.0
-        elsewhere = max(likely[one].sum(), likely[:, two].sum()) - likely[one, two]
-        return float(likely[one, two] - 2.0 * limited(2.0 * elsewhere - 1.0))
-
-    makers = told(0, 0) + told(1, 1)
-    if is_sum:
-        makers = max(makers, told(0, 1) + told(1, 0) - 0.2)
-    takers = [(place, node) for place in (0, 1) for node in np.flatnonzero(own[place] == i)]
-    others = [(place, node) for place in (0, 1) for node in np.flatnonzero(other[place] == j)]
-    if not takers or not others:
-        return 2.0 * makers
-    agreed = sum(
-        likely[one, two] for (place, one), (there, two) in product(takers, others) if place == there
-    )
-    has = max(
-        sum(likely[one].sum() for _, one in takers), sum(likely[:, two].sum() for _, two in others)
-    )
-    share = agreed / max(len(takers), len(others))
-    lost = (has - agreed) / min(len(takers), len(others))
-    return float(2.0 * makers + 1.5 * (share - limited(2.0 * lost - 1.0)))
-
-
-@settings(max_examples=costly_examples(60))
-@given(RANDOMS)
-def test_neighbours_tell_by_what_is_known_of_each_of_them(random: Random) -> None:
-    sizes = random.randint(1, 5), random.randint(1, 5)
-    likely = some_likely(random, *sizes)
-    own, other = (drawn_makers(random, size) for size in sizes)
-    is_sum = np.array([random.random() < 0.5 for _ in range(sizes[0])])
-    found = told_by_neighbours(likely, (own, other), is_sum)
-    for i, j in product(range(sizes[0]), range(sizes[1])):
-        expected = plainly_told(likely, own, other, i, j, is_sum=bool(is_sum[i]))
-        assert abs(found[i, j] - expected) < 1e-9
 
 
 def plainly_comes_of(plain: Plain, nodes: list[int], makers: Int) -> set[tuple[int, int]]:
@@ -240,18 +189,6 @@ def computed_by(plain: Plain, flow: PlainFlow, moving: set[int], nodes: list[int
     return result
 
 
-def seen_through(makers: Int, sums: Float) -> Int:
-    result = makers.copy()
-    if (makers[0] < 0).all():
-        return result
-    for place, node in product(range(2), range(makers.shape[1])):
-        for _ in range(3):
-            one = result[place, node]
-            if one >= 0 and sums[one] < 0.3:
-                result[place, node] = makers[0, one]
-    return result
-
-
 def ways(makers: Int) -> Float:
     def way(node: int) -> int:
         return 1 + max((way(one) for one in makers[:, node].tolist() if one >= 0), default=0)
@@ -261,9 +198,9 @@ def ways(makers: Int) -> Float:
 
 
 def plainly_found(
-    both: Both, flows: tuple[PlainFlow, PlainFlow], sums: set[int], *, alone: bool
+    both: Both, flows: tuple[PlainFlow, PlainFlow], *, alone: bool
 ) -> dict[tuple[int, int], float]:
-    """All rounds of telling neighbours, three times for what is left, in each micro-step."""
+    """Three times what is left, in each micro-step."""
     moving = {*both.pairs.known.moving.tolist()}
     sides = both.left, both.right
     found: dict[tuple[int, int], float] = {}
@@ -286,11 +223,6 @@ def plainly_found(
             for side, flow, nodes in zip(sides, flows, (a, b), strict=True)
         ]
         local = np.array([[plainly_alike(both, i, j) for j in b] for i in a])
-        products = {*both.pairs.known.products.tolist()}
-        for i, j in product(range(len(a)), range(len(b))):
-            of_two = [(one[:, place] >= 0).all() for one, place in zip(makers, (i, j), strict=True)]
-            if {both.left[a[i]].operator, both.right[b[j]].operator} <= products:
-                local[i, j] -= 4.0 * (of_two[0] != of_two[1])
         alike = local.copy()
         if all((one[0] >= 0).sum() > 0.5 * one.shape[1] for one in makers):
             for i, j in product(range(len(a)), range(len(b))):
@@ -298,22 +230,13 @@ def plainly_found(
                 local[i, j] -= 12.0 * max(far - 0.06, 0.0)
         elif not alone:
             continue
-        is_sum = np.array([both.left[node].operator in sums for node in a])
         likely = np.zeros(local.shape)
         for _ in range(3):
             rest, others = (np.flatnonzero(likely.sum(axis=axis) < 0.5) for axis in (1, 0))
             if not len(rest) or not len(others):
                 break
-            before = likely
-            for _ in range(4):
-                through = [
-                    seen_through(one, likely.sum(axis=axis))
-                    for one, axis in zip(makers, (1, 0), strict=True)
-                ]
-                score = local + told_by_neighbours(likely, (through[0], through[1]), is_sum)
-                likely = before.copy()
-                open_ = np.ix_(rest, others)
-                likely[open_] = likely_pairs(score[open_])
+            open_ = np.ix_(rest, others)
+            likely[open_] = likely_pairs(local[open_])
         rows, columns = np.nonzero(likely >= 0.6)
         if flows[0].flow.is_guessed:
             waits = [
@@ -344,9 +267,8 @@ def test_the_guess_of_order_and_flow_is_made_in_rounds(random: Random) -> None:
     facts |= {"products": numbers(*random.choice([(), (1, 2)]))}
     both = both_of(left, right, moving=numbers(*random.choice([(), (0,)])), **facts)
     alone = not all(any(map(side.module, range(len(side)))) for side in (left, right))
-    sums = frozenset(random.choice([(), (1,)]))
-    expected = plainly_found(both, (flows[0], flows[1]), {*sums}, alone=alone)
-    pair_by_order_and_flow(both.pairs, flows[0].flow, flows[1].flow, sums)
+    expected = plainly_found(both, (flows[0], flows[1]), alone=alone)
+    pair_by_order_and_flow(both.pairs, flows[0].flow, flows[1].flow)
     if not alone:
         guess = dict(expected.keys())
         known = both.pairs.known
@@ -367,6 +289,6 @@ def test_nothing_is_guessed_where_values_tell() -> None:
     plain = some_plain(Seeded(3), palette=UNKNOWN)
     both = both_of(plain, plain, trust=Trust(equal=2.0))
     flow = some_flow(Seeded(3), plain, 1.0).flow
-    pair_by_order_and_flow(both.pairs, flow, flow, frozenset())
+    pair_by_order_and_flow(both.pairs, flow, flow)
     assert (both.pairs.known.guess < 0).all()
     assert both.partners == {0: 0}

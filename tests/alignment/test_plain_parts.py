@@ -24,8 +24,8 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.match.outline import outline_of
 from msprobe_builder.pipeline.compare import read_rank
+from tests.alignment.drawn_fused import Writer, fresh
 from tests.alignment.test_plain_decisions import operators_of, paired
-from tests.alignment.test_plain_fused import Writer, fresh
 from tests.alignment.test_plain_scores import does
 from tests.alignment.test_traits import numel, read, some_dump
 from tests.alignment.two_programs import read_parts

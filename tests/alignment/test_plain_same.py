@@ -16,7 +16,7 @@ from msprobe_builder.align.pairing.across import around
 from msprobe_builder.align.pairing.alternating_passes import in_one_round
 from msprobe_builder.align.pairing.fused_projections import pair_last
 from msprobe_builder.align.pairing.pairs import note
-from msprobe_builder.align.pairing.same import give_way_to_hosts, pair_same, pair_same_calls
+from msprobe_builder.align.pairing.same import give_way_to_hosts, pair_same
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Direction, Kind
 from tests.alignment.drawn_sides import PALETTE, UNKNOWN, altered, some_pairs, some_plain, trusted
@@ -79,59 +79,6 @@ def test_modules_are_the_same_that_alone_take_in_and_put_out_the_same(random: Ra
     assert both.pairs.partner.tolist() == twin.partner.tolist()
     assert both.pairs.weight.tolist() == twin.weight.tolist()
     assert both.pairs.known.stems == twin.known.stems
-
-
-@settings(max_examples=costly_examples(120))
-@given(RANDOMS)
-def test_calls_are_pairs_that_alone_put_out_the_very_tensor(random: Random) -> None:
-    """Pairs that put out others give way, unless they are asked for or made by names."""
-    facts: dict[str, Any] = {"palette": (PALETTE[0], PALETTE[1], PALETTE[6]), "steps": 2}
-    left = some_plain(random, 9, modules=0.2, operators=2, **facts)
-    right = altered(random, left, 0.3) if random.random() < 0.8 else some_plain(random, 9, **facts)
-    chosen = some_pairs(random, left, right, 0.5)
-    by_name = [one for one in chosen if random.random() < 0.2]
-    asked = [one for one in chosen if random.random() < 0.2]
-    trust = trusted() if random.random() < 0.9 else Trust()
-    both = both_of(left, right, chosen, by_name=by_name, asked=asked, trust=trust)
-    twin = fresh(both.pairs)
-
-    def makes(side: Plain, one: int) -> bool:
-        some = elements(side[one].outputs) > 1
-        return side[one].operator >= 0 and side.forward(one) and some
-
-    weak = {
-        i: j
-        for i, j in both.partners.items()
-        if makes(left, i)
-        and twin.evidence[i] > 0
-        and not twin.asked[i]
-        and level(left[i], right[j], "outputs") < 2
-    }
-    own = [i for i in range(len(left)) if makes(left, i)]
-    own = [i for i in own if i in weak or i not in both.partners]
-    its = [j for j in range(len(right)) if makes(right, j)]
-    its = [j for j in its if j in weak.values() or j not in both.partners.values()]
-
-    def kind(side: Plain, one: int) -> tuple[int, int, float]:
-        return side[one].micro_step, side[one].operator, elements(side[one].outputs)
-
-    same_ones = [
-        (i, j)
-        for i, j in product(own, its)
-        if kind(left, i) == kind(right, j) and level(left[i], right[j], "outputs") == 2
-    ]
-    kinds = [*dict.fromkeys(kind(left, i) for i in own)]
-    for i, j in sorted(same_ones, key=lambda pair: (kinds.index(kind(left, pair[0])), pair)):
-        if sum(i == one for one, _ in same_ones) > 1 or sum(j == two for _, two in same_ones) > 1:
-            continue
-        if trust.equal and around(twin, numbers(i), numbers(j), both=True).all():
-            for one in {i, int(twin.back[j])}:
-                if one >= 0 and twin.partner[one] >= 0:
-                    twin.drop(one)
-            twin.add(i, j, Evidence.INSIDE, 5.0)
-    pair_same_calls(both.pairs)
-    assert both.pairs.partner.tolist() == twin.partner.tolist()
-    assert both.pairs.weight.tolist() == twin.weight.tolist()
 
 
 @settings(max_examples=costly_examples(100))

@@ -156,7 +156,7 @@ def test_modules_are_seen_through_that_hold_pairs_or_pass_through(random: Random
 @settings(max_examples=costly_examples(60))
 @given(RANDOMS)
 def test_what_passes_through_to_a_pair_is_paired_level_by_level(random: Random) -> None:
-    """By their names where nothing else tells; those of one shape where levels differ."""
+    """Those of one shape where levels differ."""
 
     def chains() -> Plain:
         nodes = [Node()]
@@ -196,7 +196,6 @@ def test_what_passes_through_to_a_pair_is_paired_level_by_level(random: Random) 
         by_name=[one for one in chosen if random.random() < 0.1],
         trust=trusted() if tells else Trust(),
     )
-    names_tell = not tells and not any(one.operator >= 0 for one in left.nodes)
 
     def plainly(pairs: Pairs) -> None:
         nodes = [
@@ -205,19 +204,6 @@ def test_what_passes_through_to_a_pair_is_paired_level_by_level(random: Random) 
         for i in nodes:
             j = int(pairs.partner[i])
             chain, others = around_core(left, cores[0], i), around_core(right, cores[1], j)
-            are_layers = left[i].parameters and right[j].parameters
-            if names_tell and not are_layers and bool(chain) != bool(others):
-                several = [i, *chain], [j, *others]
-                said = pairs.known.words.said(
-                    numbers(*several[0]), pairs.known.other_words, numbers(*several[1])
-                )
-                best = max(
-                    product(range(len(several[0])), range(len(several[1]))), key=lambda at: said[at]
-                )
-                pair = several[0][best[0]], several[1][best[1]]
-                if said[best] >= said[0, 0] + 0.2 and pair != (i, j) and pairs.take_back(i):
-                    pairs.add(*pair, Evidence.WRAPPER, 2.0)
-                    continue
             both_chains = [*zip(chain, others, strict=False)]
             if len(chain) != len(others):
                 keys = [

@@ -43,8 +43,7 @@ def _of_other_size(pairs: Pairs, nodes: Int) -> tuple[Int, Int]:
     """Pairs of modules of other sizes though the right size is there; those without any weight.
 
     A padded vocabulary or an adapter has no counterpart of its own size, and stays. What holds no
-    weight is no counterpart of what holds modules with weights; these are returned apart, with
-    those that put out far more than the other.
+    weight is no counterpart of what holds modules with weights; these are returned apart.
     """
     other = pairs.partner[nodes]
     sizes, other_sizes = pairs.npu.parameters_below[1], pairs.bench.parameters_below[1]
@@ -65,19 +64,7 @@ def _of_other_size(pairs: Pairs, nodes: Int) -> tuple[Int, Int]:
         some & (a != b) & ((simple & there[0] & there[1]) | (much & (there[0] | there[1])))
     )
     hollow = ((a == 0) & (b > other_own)) | ((b == 0) & (a > own))
-    return nodes[contradicted], nodes[hollow | _puts_out_far_more(pairs, nodes)]
-
-
-def _puts_out_far_more(pairs: Pairs, nodes: Int) -> Bool:
-    """Where one of two modules puts out far more than the other, though most calls agree."""
-    if not pairs.known.trust.same_sizes:
-        return np.zeros(len(nodes), dtype=bool)
-    debug, reference, other = pairs.npu.outputs, pairs.bench.outputs, pairs.partner[nodes]
-    a, b = debug.numel[nodes], reference.numel[other]
-    much = np.maximum(a, b) >= MORE * np.minimum(a, b)
-    return np.asarray(
-        (debug.count[nodes] == reference.count[other]) & (np.minimum(a, b) > 0) & much
-    )
+    return nodes[contradicted], nodes[hollow]
 
 
 def _of_other_number(pairs: Pairs, nodes: Int) -> Int:

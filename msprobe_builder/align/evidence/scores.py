@@ -168,7 +168,6 @@ class Known:
     same_code: bool = True
     one_code: bool = True
     has_flow: bool = True
-    attention: Int = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     around: Int = field(default_factory=_nothing)
     other_around: Int = field(default_factory=_nothing)
     shift: dict[int, int] = field(default_factory=dict)

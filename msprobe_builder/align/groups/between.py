@@ -8,7 +8,6 @@ they are. Calls are looked at in the order of the program, so that what stands b
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +16,7 @@ from msprobe_builder.align.evidence.flow import Flow, inputs_of, outputs_of
 from msprobe_builder.align.groups.biases import linear_of, with_biases
 from msprobe_builder.align.groups.crossed import take_back_crossed
 from msprobe_builder.align.groups.fused import name_of
-from msprobe_builder.align.groups.fused_calls import exchanged
-from msprobe_builder.align.groups.fused_linears import find_linears
+from msprobe_builder.align.groups.fused_linears import exchanged, find_linears
 from msprobe_builder.align.groups.no_groups import are_pairs
 from msprobe_builder.align.groups.ways import Side, Token, Way
 from msprobe_builder.align.pairing.edges import Kinds
@@ -80,7 +78,6 @@ class Between:
         )
         self.groups: list[Group] = []
         self._open: list[tuple[Way, Way, list[Rows]]] = []
-        self._fixed: set[Token] = set()  # parts of linears of which it is known who takes them
         self._moves: list[tuple[int, int, Evidence, float]] = []  # pairs that may be made again
         for group in groups:
             self._add(group)
@@ -215,35 +212,10 @@ class Between:
                 one, two, results = one.joined(first), two.joined(second), [*rows, *results]
             else:
                 rest.append((first, second, rows))
-        self._trade_parts(one, two)
         if self._make_all(one, two, results):
             self._open = rest
         elif one.core and two.core:
             self._open = [*rest[-_OPEN:], (one, two, results)]
-
-    def _trade_parts(self, one: Way, two: Way) -> None:
-        """Let two parts of one fused linear, equally large, trade places where who takes them asks.
-
-        Query, key and value stand in any order on the two sides.
-        """
-        own, other = one.tokens - two.tokens, two.tokens - one.tokens
-        if len(own) != len(other) or len(own) > 1:
-            return
-        for first, second in zip(own, other, strict=True):
-            number, a, b = first[0] - self.size, first[1], second[1]
-            if number < 0 or first[0] != second[0] or min(a, b) < 0:
-                return
-            rows = list(self.groups[number].rows)
-            sizes = [self.sides[1].numel(rows[place][1]) for place in (a, b)]
-            if sizes[0] != sizes[1] or {first, second} & self._fixed:
-                return
-            rows[a], rows[b] = (rows[a][0], rows[b][1]), (rows[b][0], rows[a][1])
-            self.groups[number] = replace(self.groups[number], rows=tuple(rows))
-            self._know(number)
-            two.tokens ^= {first, second}
-            if moved := two.behind.pop(second, None):
-                two.behind[first] = moved
-        self._fixed |= one.tokens
 
     def _make_all(self, one: Way, two: Way, made: list[Rows]) -> bool:
         """Make groups of two ways that come of the same, and of what others share with each."""

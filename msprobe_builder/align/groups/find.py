@@ -18,7 +18,6 @@ from msprobe_builder.align.evidence.scores import levels
 from msprobe_builder.align.evidence.tolerances import EQUAL
 from msprobe_builder.align.groups.between import find_between
 from msprobe_builder.align.groups.fused import name_of
-from msprobe_builder.align.groups.fused_calls import exchanged, find_by_shapes
 from msprobe_builder.align.groups.no_groups import are_pairs
 from msprobe_builder.align.pairing.edges import Kinds
 from msprobe_builder.align.pairing.pairs import Pairs
@@ -46,50 +45,18 @@ class Region:
 def find_groups(pairs: Pairs, flow: Flow, other: Flow, kinds: Kinds) -> list[Group]:
     """The groups of calls going forward; pairs that contradict one are dropped."""
     found: list[Group] = []
-    regions = list(_regions(pairs, flow, other, _weak(pairs, flow, other)))
-    for region in regions:
+    for region in _regions(pairs, flow, other, _weak(pairs, flow, other)):
         found += _by_values(pairs, flow, other, region)
     for group in found:
         _settle(pairs, group)
     found = [group for group in found if not are_pairs(pairs, group, by_place=False)]
     flows = flow, other
     if not all((one.producer >= 0).any() for one in flows):
-        if not pairs.known.trust.equal:
-            found += _by_shapes(pairs, flow, other, regions)
         if pairs.known.trust.equal or same_calls(pairs):
             return found
         products = pairs.known.products
         flows = guessed(pairs.npu, flow, products), guessed(pairs.bench, other, products)
     return find_between(pairs, *flows, found, kinds)
-
-
-def _by_shapes(pairs: Pairs, flow: Flow, other: Flow, regions: list[Region]) -> list[Group]:
-    """Groups where nothing but the structure is known, whichever side has the one call."""
-    found: list[Group] = []
-    taken, other_taken = set[int](), set[int]()
-    for region in regions:
-        free = [i for i in region.npu if not _fits(pairs, i)]
-        other_free = [j for j in region.bench if not _fits(pairs, int(pairs.back[j]))]
-        sides = pairs.npu, flow, free, pairs.partner
-        others = pairs.bench, other, other_free, pairs.back
-        more = find_by_shapes(*sides, *others, weights_tell=False)
-        more += map(exchanged, find_by_shapes(*others, *sides, weights_tell=False))
-        for group in more:
-            if taken & set(group.npu) or other_taken & set(group.bench):
-                continue
-            _settle(pairs, group)
-            taken |= set(group.npu)
-            other_taken |= set(group.bench)
-            found.append(group)
-    return found
-
-
-def _fits(pairs: Pairs, i: int) -> bool:
-    """Whether a call has a partner that puts out as much."""
-    if i < 0 or pairs.partner[i] < 0:
-        return False
-    j = int(pairs.partner[i])
-    return bool(pairs.npu.outputs.numel[i] == pairs.bench.outputs.numel[j])
 
 
 def _has_open(pairs: Pairs, group: Group) -> bool:

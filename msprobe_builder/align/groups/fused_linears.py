@@ -48,6 +48,12 @@ def find_linears(
             yield Group("linear", tuple(members), tuple(others_members), tuple(rows), certainty)
 
 
+def exchanged(group: Group) -> Group:
+    """The same seen from the other side."""
+    rows = tuple((other, row) for row, other in group.rows)
+    return Group(group.operation, group.bench, group.npu, rows, group.certainty)
+
+
 def _linears(side: Side, maps: frozenset[int]) -> dict[Behind, list[int]]:
     """Free linear maps, and modules with weights, by what they come of."""
     traits = side.traits

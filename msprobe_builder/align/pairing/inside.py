@@ -87,10 +87,11 @@ def pair_inside(
                     a, depth = _open(npu, a, depth, pairs.partner, dissolved)
                     b, other_depth = _open(bench, b, other_depth, pairs.back, other_dissolved)
                 pair_lists(pairs, a, b, depth, other_depth)
-                if attempt == 0:
-                    _pair_traded(pairs, a, b, depth, other_depth, other_calls=True)
-                _pair_equal(pairs, a, b)
-                _pair_moved(pairs, a, b, depth, other_depth)
+                if (pairs.partner[a] < 0).any() and (pairs.back[b] < 0).any():
+                    if attempt == 0:
+                        _pair_traded(pairs, a, b, depth, other_depth, other_calls=True)
+                    _pair_equal(pairs, a, b)
+                    _pair_moved(pairs, a, b, depth, other_depth)
                 unmatched = _unmatched(npu.side, a, pairs.partner)
                 other_unmatched = _unmatched(bench.side, b, pairs.back)
                 if not len(unmatched) and not len(other_unmatched):

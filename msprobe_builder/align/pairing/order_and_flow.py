@@ -1,9 +1,8 @@
-"""What the order of all calls and the flow between them tell of each, where no values do.
+"""What the order of all calls and their depth in the flow tell of each, where no values do.
 
 Two authors of one model make its calls in about the same order. All alignments that keep the order
-are weighed against one another: how likely a pair is, is its share of the weight of all. Those that
-make what two calls take in, and those that take in what they put out, are as likely to be pairs;
-that is weighed in next. What one author calls in another order is looked for in what is left.
+are weighed against one another: how likely a pair is, is its share of the weight of all. What one
+author calls in another order is looked for in what is left.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from msprobe_builder.align.evidence.sites import at_other_sites
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.across import around
 from msprobe_builder.align.pairing.anchors import by_micro_step
-from msprobe_builder.align.pairing.halves_of_attention import of_halves, split_attention
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
@@ -32,17 +30,12 @@ Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
 _LARGEST = 2_000_000  # pairs of calls of a micro-step that are weighed
-_ROUNDS = 4  # of telling neighbours what was found
 _PLACES = 2  # first tensors that a call takes in, by which it is known
 _FAR = 12  # calls one after the other that only move elements
 ALONE = -0.7  # weight of a call that one side makes alone
 _LEAST = 0.6  # probability of a pair that is made
 _LIKELIER = 0.1  # probability of one that is offered
-_MAKER, _TAKER = 2.0, 1.5  # weights of neighbours that are pairs for sure
-_ELSEWHERE = 2.0  # times as much weighs that neighbours belong to others
 _DEEPER, _SHALLOW = 12.0, 0.06  # weight of standing deeper in one network, and what is no matter
-_WEIGHT = 4.0  # of products of which one alone multiplies with a weight
-_CROSSED = 0.2  # a sum takes its terms in any order
 _MOVED = 4.5  # weight of calls that only move what is put out by a pair
 _NAMED = 0.7  # weight of what the names of the modules around say
 _LIKELY = 0.7  # by which an exchange may be worse and still be likely
@@ -52,10 +45,8 @@ _BESIDE = 3  # calls without a partner that are seen through
 _PASSES = 3  # networks that one author calls in another order are found in what is left
 
 
-def pair_by_order_and_flow(
-    pairs: Pairs, flow: Flow, other: Flow, commuting: frozenset[int]
-) -> None:
-    """Guess which calls are pairs where no values tell; ``commuting`` are operators of sums.
+def pair_by_order_and_flow(pairs: Pairs, flow: Flow, other: Flow) -> None:
+    """Guess which calls are pairs where no values tell.
 
     Where one side has no modules these are pairs; elsewhere evidence, see ``Known.guess``.
     """
@@ -65,7 +56,7 @@ def pair_by_order_and_flow(
         (side.forward & (side.outline.kind == Kind.MODULE)).any()
         for side in (pairs.npu, pairs.bench)
     )
-    found = list(_guessed(pairs, flow, other, commuting, alone=alone))
+    found = list(_guessed(pairs, flow, other, alone=alone))
     if not alone:
         for i, j, _ in found:
             pairs.known.guess[i], pairs.known.other_guess[j] = j, i
@@ -78,7 +69,7 @@ def pair_by_order_and_flow(
 
 
 def _guessed(
-    pairs: Pairs, flow: Flow, other: Flow, commuting: frozenset[int], *, alone: bool
+    pairs: Pairs, flow: Flow, other: Flow, *, alone: bool
 ) -> Iterator[tuple[int, int, float]]:
     """Pairs of calls with their probabilities; without flow only where calls are ``alone``."""
     moving = pairs.known.moving
@@ -87,38 +78,18 @@ def _guessed(
         if not len(a) or not len(b) or len(a) * len(b) > _LARGEST:
             continue
         makers = calls[0].makers(a), calls[1].makers(b)
-        local = alike = _alike(pairs, a, b) - _weighs_otherwise(pairs, (a, b), makers)
+        local = alike = _alike(pairs, a, b)
         if all((one[0] >= 0).mean() > _KNOWN for one in makers):
             far = np.abs(_depth(makers[0])[:, None] - _depth(makers[1]))
             local = alike - _DEEPER * np.maximum(far - _SHALLOW, 0.0)
         elif not alone:
             continue
-        split = [
-            split_attention(one.side, nodes, own, one.third(nodes), pairs.known.attention)
-            for one, nodes, own in zip(calls, (a, b), makers, strict=True)
-        ]
-        two = [
-            np.isin(one.side.operator[nodes], pairs.known.products) & (own >= 0).all(axis=0)
-            for one, nodes, own in zip(calls, (a, b), makers, strict=True)
-        ]
-        local, alike = (
-            of_halves(one, split[0], split[1], two[0], two[1]) for one in (local, alike)
-        )
-        a, b = a[split[0].of], b[split[1].of]
-        makers = split[0].makers, split[1].makers
-        sums = np.isin(pairs.npu.operator[a], list(commuting))
         found = np.zeros_like(local)
         for _ in range(_PASSES):
             i, j = np.flatnonzero(found.sum(axis=1) < 0.5), np.flatnonzero(found.sum(axis=0) < 0.5)
             if not len(i) or not len(j):
                 break
-            more = found.copy()
-            for _ in range(_ROUNDS):
-                score = local + told_by_neighbours(more, _through(makers, more), sums)
-                more = found.copy()
-                more[np.ix_(i, j)] = likely_pairs(score[np.ix_(i, j)])
-            found = more
-        found[split[0].is_first] = found[:, split[1].is_first] = 0.0
+            found[np.ix_(i, j)] = likely_pairs(local[np.ix_(i, j)])
         rows, columns = np.nonzero(found >= _LIKELIER)
         chances = found[rows, columns].tolist()
         pairs.known.chances += zip(a[rows].tolist(), b[columns].tolist(), chances, strict=True)
@@ -231,14 +202,14 @@ class _Calls:
     def of(side: Traits, flow: Flow, moving: Int) -> _Calls:
         """Calls that only move elements are seen through."""
         size, table = len(side), flow.table
-        maker = np.full((_PLACES + 1, size), -1, dtype=np.int64)
+        maker = np.full((_PLACES, size), -1, dtype=np.int64)
         rows = np.flatnonzero(
             flow.is_leaf[table.node] & (table.section == Section.INPUT) & table.is_tensor
         )
         node = table.node[rows]
         first = np.searchsorted(node, node)
         place = np.arange(len(rows)) - first
-        known = (place <= _PLACES) & (flow.source[rows] >= 0)
+        known = (place < _PLACES) & (flow.source[rows] >= 0)
         maker[place[known], node[known]] = table.node[flow.source[rows[known]]]
         moves_only = flow.is_leaf & np.isin(side.operator, moving)
         for _ in range(_FAR):
@@ -253,13 +224,7 @@ class _Calls:
         """By place, which of some nodes makes what each of them takes in, -1 for none."""
         number = np.full(len(self.side) + 1, -1, dtype=np.int64)
         number[nodes] = np.arange(len(nodes))
-        return number[self.maker[:_PLACES, nodes]]
-
-    def third(self, nodes: Int) -> Int:
-        """The same of the third tensor, as of the value of attention."""
-        number = np.full(len(self.side) + 1, -1, dtype=np.int64)
-        number[nodes] = np.arange(len(nodes))
-        return np.asarray(number[self.maker[_PLACES, nodes]])
+        return number[self.maker[:, nodes]]
 
 
 def _said(pairs: Pairs, a: Int, b: Int) -> Float:
@@ -304,73 +269,6 @@ def _alike(pairs: Pairs, a: Int, b: Int) -> Float:
     result += 1.0 * ((site > 0) & (site == other_site)) - 4.0 * at_other_sites(site, other_site)
     result += _NAMED * _said(pairs, a, b)
     result += np.where(operators[0] == operators[1], 1.5, np.where(multiply, 0.5, -30.0))
-    return result
-
-
-def _weighs_otherwise(pairs: Pairs, nodes: tuple[Int, Int], makers: tuple[Int, Int]) -> Float:
-    """Evidence against products of which one multiplies with a weight, the other what was made."""
-    kinds = []
-    for side, own, made in zip((pairs.npu, pairs.bench), nodes, makers, strict=True):
-        multiplies = np.isin(side.operator[own], pairs.known.products)
-        kinds.append(np.where(multiplies, (made >= 0).all(axis=0), -1))
-    both = (kinds[0][:, None] >= 0) & (kinds[1] >= 0)
-    return np.asarray(_WEIGHT * (both & (kinds[0][:, None] != kinds[1])))
-
-
-def _through(makers: tuple[Int, Int], likely: Float) -> tuple[Int, Int]:
-    """The makers, those without a partner seen through: one side adds a bias by a call."""
-    result = []
-    for own, sums in zip(makers, (likely.sum(axis=1), likely.sum(axis=0)), strict=True):
-        alone = np.r_[sums < _OPEN, False] & (own[0] >= 0).any()
-        for _ in range(_BESIDE):
-            own = np.where(alone[own] & (own >= 0), own[0][own], own)
-        result.append(own)
-    return result[0], result[1]
-
-
-def told_by_neighbours(likely: Float, both_makers: tuple[Int, Int], is_sum: Bool) -> Float:
-    """What is known of those that make what two calls take in, and that take what they make.
-
-    A sum takes its terms in any order.
-    """
-    makers, other_makers = both_makers
-    sums = likely.sum(axis=1), likely.sum(axis=0)
-    elsewhere = np.maximum(sums[0][:, None], sums[1]) - likely
-    contradicted = np.clip(2.0 * elsewhere - 1.0, 0.0, 1.0)
-    told = np.pad(likely - _ELSEWHERE * contradicted, ((0, 1), (0, 1)))
-
-    def both(place: int, other: int) -> Float:
-        return np.asarray(told[makers[place][:, None], other_makers[other]])
-
-    result = both(0, 0) + both(1, 1)
-    crossed = both(0, 1) + both(1, 0) - _CROSSED
-    result = _MAKER * np.where(is_sum[:, None], np.maximum(result, crossed), result)
-    given = np.zeros((len(likely) + 1, likely.shape[1] + 1))
-    for own, other in zip(makers, other_makers, strict=True):
-        rows, columns = np.flatnonzero(own >= 0), np.flatnonzero(other >= 0)
-        taken = likely[np.ix_(rows, columns)]
-        np.add.at(given, (own[rows][:, None], other[columns]), taken)
-    takers, other_takers = (
-        np.bincount(one[one >= 0], minlength=size)
-        for one, size in zip((makers, other_makers), likely.shape, strict=True)
-    )
-    share = given[:-1, :-1] / np.maximum(np.maximum(takers[:, None], other_takers), 1)
-    # Of takers that all have other partners.
-    matched = _matched(makers, sums[0]), _matched(other_makers, sums[1])
-    lost = np.maximum(matched[0][:, None], matched[1]) - given[:-1, :-1]
-    lost /= np.maximum(np.minimum(takers[:, None], other_takers), 1)
-    has = np.minimum(takers[:, None], other_takers) > 0
-    return np.asarray(
-        result + _TAKER * np.where(has, share - np.clip(2.0 * lost - 1.0, 0.0, 1.0), 0.0)
-    )
-
-
-def _matched(makers: Int, sums: Float) -> Float:
-    """Of each call, how many of those that take in what it makes have a partner."""
-    result = np.zeros(len(sums))
-    for own in makers:
-        rows = np.flatnonzero(own >= 0)
-        np.add.at(result, own[rows], sums[rows])
     return result
 
 

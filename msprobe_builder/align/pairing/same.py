@@ -46,50 +46,6 @@ def pair_same(pairs: Pairs, npu: Traits, bench: Traits) -> None:
                     note(pairs, node, partner)
 
 
-def pair_same_calls(pairs: Pairs) -> None:
-    """Match calls that put out the very tensor, and give up pairs of theirs that put out others.
-
-    One author calls the feed-forward network before the attention: both take in the same tensor, so
-    that their order alone has paired the norms before them.
-    """
-    if not pairs.known.trust.equal:
-        return
-    npu, bench, back = pairs.npu, pairs.bench, pairs.back
-    moving = pairs.known.moving  # these are known by what they move
-    calls = np.flatnonzero(npu.forward & (npu.operator >= 0) & (npu.outputs.numel > 1))
-    calls = calls[~np.isin(npu.operator[calls], moving)]
-    calls = calls[(pairs.partner[calls] < 0) | ((pairs.evidence[calls] > 0) & ~pairs.asked[calls])]
-    paired = calls[pairs.partner[calls] >= 0]
-    differs = levels(npu.outputs, bench.outputs, paired, pairs.partner[paired]) < 2
-    calls = np.union1d(paired[differs], calls[pairs.partner[calls] < 0])
-    free = bench.forward & (bench.operator >= 0) & (bench.outputs.numel > 1)
-    free &= (back < 0) | np.isin(back, paired[differs])
-    groups = _alike_calls(npu, calls), _alike_calls(bench, np.flatnonzero(free))
-    for key, a in groups[0].items():
-        b = groups[1].get(key, np.empty(0, dtype=np.int64))
-        if not len(b) or len(a) * len(b) > _LARGEST:
-            continue
-        same = levels(npu.outputs, bench.outputs, a[:, None], b[None, :]) == 2
-        same &= (same.sum(axis=1) == 1)[:, None] & (same.sum(axis=0) == 1)
-        for i, j in zip(*(one.tolist() for one in np.nonzero(same)), strict=True):
-            node, other = int(a[i]), int(b[j])
-            if not around(pairs, a[i : i + 1], b[j : j + 1], both=True).all():
-                continue
-            for one in {node, int(pairs.back[other])} - {-1}:
-                if pairs.partner[one] >= 0:
-                    pairs.drop(one)
-            pairs.add(node, other, Evidence.INSIDE, _WEIGHT)
-
-
-def _alike_calls(side: Traits, nodes: Int) -> dict[tuple[int, int, float], Int]:
-    """Calls by micro-step, operator and the size of what they put out."""
-    result: dict[tuple[int, int, float], list[int]] = defaultdict(list)
-    columns = side.outline.tree.micro_step, side.operator, side.outputs.numel
-    for node, *key in zip(nodes.tolist(), *(one[nodes].tolist() for one in columns), strict=True):
-        result[key[0], key[1], key[2]].append(node)
-    return {key: np.array(nodes, dtype=np.int64) for key, nodes in result.items()}
-
-
 def give_way_to_hosts(pairs: Pairs, npu: Traits, bench: Traits) -> None:
     """Match the module around one whose partner puts out what the host does, not what it does.
 

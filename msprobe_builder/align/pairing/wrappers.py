@@ -15,8 +15,6 @@ from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
 
-_MORE_SAID = 0.2  # evidence by which names must agree better
-
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
@@ -62,18 +60,10 @@ def pair_wrappers(pairs: Pairs, core: Int, other_core: Int) -> None:
     Where one side has more levels those are matched that alone take in and put out the same.
     """
     npu, bench = pairs.npu, pairs.bench
-    names_tell = not npu.below[0].any() and not pairs.known.trust.equal
-    layer, other_layer = npu.parameters.count > 0, bench.parameters.count > 0
     for node in np.flatnonzero((pairs.partner > 0) & (core == np.arange(len(core)))).tolist():
         chain = _around(npu, core, node)
         other = int(pairs.partner[node])
         other_chain = _around(bench, other_core, other)
-        are_layers = layer[node] and other_layer[other]  # which are known by their weights
-        if names_tell and not are_layers and bool(chain) != bool(other_chain):
-            debug, reference = _by_names(pairs, [node, *chain], [other, *other_chain])
-            if (debug, reference) != (node, other) and pairs.take_back(node):
-                pairs.add(debug, reference, Evidence.WRAPPER, 2.0)
-                continue
         if len(chain) != len(other_chain):
             chain, other_chain = _of_one_shape(npu, bench, chain, other_chain)
         for debug, reference in zip(chain, other_chain, strict=True):
@@ -88,19 +78,6 @@ def _around(side: Traits, core: Int, node: int) -> list[int]:
         result.append(above)
         above = int(side.outline.tree.parent[above])
     return result
-
-
-def _by_names(pairs: Pairs, chain: list[int], other_chain: list[int]) -> tuple[int, int]:
-    """Which two of two chains agree most in their names, the innermost where that is open.
-
-    Without calls and values a block that adds what it was given looks like one that passes through.
-    """
-    known = pairs.known
-    said = known.words.said(np.array(chain), known.other_words, np.array(other_chain))
-    row, column = np.unravel_index(int(said.argmax()), said.shape)
-    if said[row, column] < said[0, 0] + _MORE_SAID:
-        return chain[0], other_chain[0]
-    return chain[int(row)], other_chain[int(column)]
 
 
 def _of_one_shape(
