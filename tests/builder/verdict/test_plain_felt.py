@@ -82,7 +82,15 @@ class Felt:
         return max(found)
 
     def comes_to_the_same(self, clue: Clue) -> bool:
-        """Whether all calls that are given it put out the same, through modules of calls."""
+        """Whether all calls that are given it put out the same, through modules of calls.
+
+        An argument makes up for what is given otherwise, or for what nobody compared.
+        """
+        if clue.cause is Cause.ARGUMENT and clue.row >= 0:
+            given = self.rows(int(self.table.node[clue.row]), Section.INPUT)
+            if any(np.isnan(self.seen.size[row]) for row in given):
+                return clue.error <= 2 * clue.expected
+            return 50 * clue.error < clue.expected and self.puts_out_the_same(clue.row)
         if clue.row < 0 or self.table.section[clue.row] != Section.INPUT:
             return False
         given = [] if self.is_state(clue) else [clue.row]
@@ -151,7 +159,7 @@ class Felt:
         kept: list[Clue] = []
         gone: list[Clue] = []
         for one in sorted(found, key=placed(self.runs)):
-            is_same = one.cause in GIVEN and self.comes_to_the_same(one)
+            is_same = one.cause in (*GIVEN, Cause.ARGUMENT) and self.comes_to_the_same(one)
             if (
                 (dead and one.cause is Cause.OUTPUT)
                 or one in habits

@@ -106,7 +106,8 @@ def test_limits_are_what_hardly_any_call_would_have_hidden(evidence: Evidence) -
         for back, least in ((False, 0.02), (True, 0.2))
         if hidden[back]
     ]
-    assert found.hides is (len(every) >= 30 and any(wide) and not is_quiet)
+    is_blind = any(np.quantile(way, 0.5) >= 1 for way in ways)
+    assert found.hides is (len(every) >= 30 and (is_blind or (any(wide) and not is_quiet)))
 
 
 def test_what_is_off_is_what_neither_rounding_nor_noise_makes(evidence: Evidence) -> None:

@@ -138,10 +138,11 @@ class PlainWays:
             unit = max(2.0**-23, unit / 32)
         return max(4 * unit, 4 * float(self.ev.noise[node]), float(self.ev.seen.resolution[row]))
 
-    def agrees(self, row: int) -> bool:
-        seen = self.ev.seen
-        is_same = seen.size[row] <= self.level(row) and seen.norm[row] > 0
-        return bool(is_same and not self.runs.discrete[row])
+    def agrees(self, row: int, *, behind: bool) -> bool:
+        """As well as rounding leaves it; ``behind`` what agrees, as well as is expected of that."""
+        seen, expected = self.ev.seen, float(self.ev.expected.told[row])
+        level = max(self.level(row), 2.4 * expected if behind and expected > 0 else 0.0)
+        return bool(seen.size[row] <= level and seen.norm[row] > 0 and not self.runs.discrete[row])
 
     def outputs(self, node: int) -> list[int]:
         rows = np.flatnonzero(self.runs.rows(Section.OUTPUT) & (self.table.node == node))
@@ -181,9 +182,13 @@ class PlainWays:
                 return None
             for one in self.outputs(node):
                 users = self.users(one)
-                if not self.agrees(one) and (agreeing or not users):
+                is_known = not np.isnan(self.ev.seen.size[one])
+                if self.agrees(one, behind=agreeing > 0):
+                    following = agreeing + 1
+                elif not users or (agreeing and is_known):
                     return None
-                following = agreeing + 1 if self.agrees(one) else 0
+                else:
+                    following = 0 if is_known else agreeing
                 waiting += [(user, following) for user in users]
         return met or None
 
