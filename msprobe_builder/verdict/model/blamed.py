@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.dump.shapes import parse_shape
 from msprobe_builder.graph.part import inputs_of, rows_of
 from msprobe_builder.operators.questions import casts
 from msprobe_builder.verdict.findings import Cause
@@ -43,7 +44,7 @@ def looked_behind(evidence: Evidence, clue: Clue) -> Clue:
         return replace(clue, node=resized, cause=cause)
     if evidence.is_merged:
         return clue  # ranks, and what has none, arrange in ways of their own: none is more likely
-    if clue.error > _GROSS and not runs.backward[clue.node]:
+    if clue.error > _GROSS and _rows_are_other(evidence, clue.node):
         laid = laid_out_otherwise(evidence, clue)
         if laid is not clue:
             return laid
@@ -171,6 +172,27 @@ def laid_out_otherwise(evidence: Evidence, clue: Clue) -> Clue:
             break
         node = int(before.min())
     return clue if node == clue.node else replace(clue, node=node, cause=Cause.ORDER)
+
+
+def _rows_are_other(evidence: Evidence, node: int) -> bool:
+    """Whether what a forward call is given ends in another size than there, of as many elements.
+
+    Where leading dimensions alone are put together the rows are the same.
+    """
+    runs, table, bench = evidence.runs, evidence.runs.npu.table, evidence.runs.bench.table
+    if runs.backward[node]:
+        return False
+    for row in inputs_of(table, node).tolist():
+        other = int(evidence.paired[row])
+        if other < 0 or table.shape_id[row] == bench.shape_id[other]:
+            continue
+        sizes = [
+            parse_shape(runs.texts, int(one.shape_id[at]))
+            for one, at in ((table, row), (bench, other))
+        ]
+        if all(sizes) and sizes[0][-1] != sizes[1][-1] and table.numel[row] == bench.numel[other]:
+            return True
+    return False
 
 
 def _first_of_alike(runs: Runs, node: int) -> int:
