@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.shapes import parse_shape
-from msprobe_builder.graph.part import inputs_of, rows_of
+from msprobe_builder.graph.part import Part, inputs_of, rows_of
+from msprobe_builder.operators.operator import Operator
 from msprobe_builder.operators.questions import casts
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.arrangement import arranged_by, joined_alike
@@ -110,22 +111,50 @@ def _before_unknown(runs: Runs, side: int, node: int) -> int:
 def _given_by_unmatched(evidence: Evidence, node: int) -> tuple[int, int] | None:
     """Side and node of a call of one side alone that has made what a call is given.
 
-    Of another size than there, or in place of what there is not: nothing of it was compared.
+    Of another size than there, or in place of what there is not: nothing of it was compared. What
+    both sides make alike, but nobody pairs, such as ones, has the size of something before.
     """
     runs = evidence.runs
     if not are_of_one_batch(runs):
         return None
-    for side, (part, partner, known, _, maker) in enumerate(runs.sides):
-        at = int(runs.partner[node]) if side else node
-        rows = [row for row in inputs_of(part.table, at).tolist() if known[row] < 0]
-        for _ in range(_IDLE_CALLS):
-            made = [int(part.table.node[maker[row]]) for row in rows if maker[row] >= 0]
-            alone = [one for one in made if partner[one] < 0 and part.calls.is_forward_call[one]]
-            for one in alone:
-                if not casts(part.calls.operators[int(part.calls.stem[one])]):
-                    return side, one
-            rows = [row for one in alone for row in inputs_of(part.table, one).tolist()]
-    return None
+    nodes = node, int(runs.partner[node])
+    pending = [
+        _not_compared(part, known, at)
+        for (part, _, known, _, _), at in zip(runs.sides, nodes, strict=True)
+    ]
+    first = None
+    for _ in range(_IDLE_CALLS):
+        found: list[dict[int, Operator]] = []
+        for (part, _, _, _, maker), rows in zip(runs.sides, pending, strict=True):
+            made = {int(part.table.node[maker[row]]) for row in rows if maker[row] >= 0}
+            made = {one for one in made if part.calls.is_forward_call[one]}
+            found.append(
+                {one: part.calls.operators[int(part.calls.stem[one])] for one in sorted(made)}
+            )
+        alone = [
+            {one: kind for one, kind in calls.items() if side.partner[one] < 0}
+            for side, calls in zip(runs.sides, found, strict=True)
+        ]
+        both = set(alone[0].values()) & set(alone[1].values())
+        told = [
+            (side, one)
+            for side, calls in enumerate(alone)
+            for one, kind in calls.items()
+            if not casts(kind)
+        ]
+        other = [(side, one) for side, one in told if alone[side][one] not in both]
+        if other:
+            return other[0]
+        first = first or (told[0] if told else None)
+        pending = [
+            [row for one in (every if told else some) for row in _not_compared(part, known, one)]
+            for (part, _, known, _, _), every, some in zip(runs.sides, found, alone, strict=True)
+        ]
+    return first
+
+
+def _not_compared(part: Part, known: Int, node: int) -> list[int]:
+    return [row for row in inputs_of(part.table, node).tolist() if known[row] < 0]
 
 
 def _of_other_size(evidence: Evidence, node: int) -> int:
