@@ -73,10 +73,6 @@ PAIRS = {
 }
 
 
-# Right pairs of which one is accused, as tests/recorded holds it.
-MISSED = {"products written out": "the gradient of a bias is rounding alone, and is told"}
-
-
 def told_of_a_part(search: Path) -> Found:
     """What is found where the last record held some modules alone."""
     databases = [search / "calls.vis.db", search / "tensors1.vis.db"]
@@ -90,14 +86,7 @@ def rotating(names: Iterable[str]) -> list[Any]:
     names = list(names)
     chosen = int(head(), 16) % len(names)
     marks = [pytest.mark.repeated if at == chosen else pytest.mark.slow for at in range(len(names))]
-    missed = [
-        [pytest.mark.xfail(strict=True, reason=MISSED[one])] if one in MISSED else []
-        for one in names
-    ]
-    return [
-        pytest.param(one, marks=[mark, *more])
-        for one, mark, more in zip(names, marks, missed, strict=True)
-    ]
+    return [pytest.param(one, marks=mark) for one, mark in zip(names, marks, strict=True)]
 
 
 @pytest.mark.parametrize("plant", rotating(CAUSES))

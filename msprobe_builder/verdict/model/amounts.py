@@ -86,7 +86,8 @@ class Amounts:
             self._peaks = _of_calls(is_far, at, _finite(seen.peak[inputs]))
             # Of exponentials the largest tell, which nothing below zero makes.
             highest = runs.bench.table.statistics[0, runs.other[inputs]]
-            highest = np.where(runs.other[inputs] >= 0, _finite(highest), 0.0)
+            alone = runs.npu.table.statistics[0, inputs]
+            highest = _finite(np.where(runs.other[inputs] >= 0, highest, alone))
             highest = np.fmax(_finite(seen.rms[inputs]), highest)
             masked = masked_rows(runs.npu.table.statistics[:, inputs])
             highest[masked] = np.fmax(highest[masked], _HIDDEN_SIZE)

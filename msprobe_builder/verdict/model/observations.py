@@ -113,6 +113,7 @@ def observe(runs: Runs, comparisons: Comparisons) -> Observations:
     for begin in range(0, len(rows), _AT_ONCE):
         part = slice(begin, begin + _AT_ONCE)
         _read(result, one, runs, rows[part], other[part], something[part], outside[part])
+    _describe_alone(result, runs)
     result.resolution[:] = np.fmax(result.resolution, _read_otherwise(runs, result, rows, one))
     _shown_by_casts(result, runs)
     _measured(result, runs, comparisons)
@@ -203,6 +204,24 @@ def _read(
     result.shown[rows] = np.where(size > 0, np.minimum(shown, _MOST_SHOWN), 0.0)
     whole = np.flatnonzero(runs.discrete[rows])
     one[:, rows[whole]] = _one_more(elements[whole], reference[:, whole], unit[:, whole])
+
+
+def _describe_alone(result: Observations, runs: Runs) -> None:
+    """Fill in how large tensors are that have no counterpart: errors pass through these, too."""
+    table = runs.npu.table
+    rows = np.flatnonzero((runs.partner[table.node] < 0) & table.is_tensor)
+    numbers = table.statistics[:, rows]
+    with np.errstate(all="ignore"):
+        highest, lowest = np.abs(numbers[:_MEAN])
+        peak = np.fmax(highest, lowest)
+        rms = numbers[_NORM] / np.sqrt(result.elements[rows])
+        rms = np.where(np.isfinite(rms) & (rms > 0), rms, peak)
+        masked = masked_rows(numbers)
+        one_sign = numbers[_MAX] * numbers[_MIN] > 0
+    result.rms[rows] = np.where(masked, highest, rms)
+    result.peak[rows] = np.where(masked, highest, peak)
+    result.norm[rows], result.mean[rows] = numbers[_NORM], numbers[_MEAN]
+    result.smallest[rows] = np.where(one_sign, np.fmin(highest, lowest), 0.0)
 
 
 def _shown_by_casts(result: Observations, runs: Runs) -> None:

@@ -54,21 +54,24 @@ def of_parameter_gradients(evidence: Evidence) -> Iterable[Clue]:
         cancelled = np.fmax(1.0, longest[of] / np.where(flat, 1.0, SMALL) / length)
         unrelated = _unrelated(runs, seen)[of] * np.sqrt(np.sqrt(seen.elements[rows])) / length
         cancelled = np.where(flat, cancelled, np.fmax(cancelled, np.nan_to_num(unrelated)))
+    unit = (runs.coarse if runs.is_mixed else runs.fine)[rows]
+    made, there = runs.maker[rows], runs.bench_maker[runs.other[rows]]
+    extra = (made >= 0) & unmatched(runs.npu, runs.partner)[table.node[made]]
+    missing = (there >= 0) & unmatched(runs.bench, runs.bench_partner)[runs.bench.table.node[there]]
+    # Another kernel takes the same sum in another order: what it rounds is left of what cancels.
+    base = np.where(extra | missing, np.fmax(base, unit), base)
     base = np.where(~unknown, np.minimum(WORST, base * cancelled), base)
-    floor = 0.6 * (runs.coarse if runs.is_mixed else runs.fine)[rows]
+    floor = 0.6 * unit
     told = np.fmax(floor, 2 * base)
     score = surprise(seen, rows, told) * np.where(unknown, UNKNOWN_MAKER, 1.0)
-    missing = unmatched(runs.bench, runs.bench_partner)
-    extra = unmatched(runs.npu, runs.partner)
     for place in np.flatnonzero(score > 1).tolist():
         row = int(rows[place])
         error, expected = float(seen.size[row]), float(told[place])
         one = Clue(float(score[place]), 0, int(table.node[row]), Cause.OUTPUT, row, error, expected)
-        made, there = int(runs.maker[row]), int(runs.bench_maker[runs.other[row]])
-        if there >= 0 and missing[runs.bench.table.node[there]]:
-            yield of_unmatched(runs, one, 1, int(runs.bench.table.node[there]))
-        elif made >= 0 and extra[table.node[made]]:
-            yield of_unmatched(runs, one, 0, int(table.node[made]))
+        if missing[place]:
+            yield of_unmatched(runs, one, 1, int(runs.bench.table.node[there[place]]))
+        elif extra[place]:
+            yield of_unmatched(runs, one, 0, int(table.node[made[place]]))
         else:
             yield replace(one, rival="unknown") if unknown[place] else one
 
