@@ -173,6 +173,7 @@ def _conclude_from_output(known: Knowledge, inputs: list[int], outputs: list[int
         return
     for row in inputs:
         is_alike = known.ranks.shape(row) == known.ranks.shape(outputs[0])
+        is_alike &= not known.ranks.is_counting(row)  # each rank numbers its own rows
         if is_alike and known.state[row].share is Share.UNKNOWN:
             known.correct(row, found.cut)
 

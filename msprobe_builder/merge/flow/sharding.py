@@ -181,7 +181,7 @@ def _pass_boundary(known: Knowledge, node: int, section: Section, owners: Set[st
         elif (
             seen
             and seen.share is Share.PARTIAL
-            and (section is Section.INPUT or known.ranks.keys[row] in known.added_before)
+            and (section is Section.INPUT or _is_added_up(known, row))
         ):
             state = seen  # such as the gradient of a bias that a layer passes on
         elif rule is None and cut is not None and seen and seen.share is Share.UNKNOWN:
@@ -194,6 +194,12 @@ def _pass_boundary(known: Knowledge, node: int, section: Section, owners: Set[st
         else:
             state = seen
         known.put(row, state)
+
+
+def _is_added_up(known: Knowledge, row: int) -> bool:
+    """Whether ranks have added something to it before, or reduce it outside of the layer."""
+    key = known.ranks.keys[row]
+    return key in known.added_before or (key in known.reduced and not known.ranks.agree[row])
 
 
 def _of_experts(known: Knowledge, row: int, section: Section, seen: State | None) -> State:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -61,16 +61,15 @@ class OfRanks:
         """Calls without a counterpart of which is known what they hand over."""
         runs = self.evidence.runs
         keeps = keeps_parameters(runs.npu.calls, runs.npu.tree.parent) & (runs.partner < 0)
-        return self.otherwise.sound | keeps
+        return self.otherwise.known | keeps
 
     def unexplained(self, found: Sequence[Clue], weighing: Weighing) -> list[Clue]:
         """The clues of numbers that are no fault for the way in which the model was split."""
-        accused = self.otherwise.accused(self.evidence, found)
         return [
-            self._marked(self._of_module(one, accused), weighing)
+            self._marked(one, weighing)
             for one in found
             if not (
-                (self.otherwise.explains(self.evidence, one, accused) or self._explains(one))
+                (self.otherwise.explains(self.evidence, one) or self._explains(one))
                 and weighing.explains("split", one)
             )
         ]
@@ -94,11 +93,6 @@ class OfRanks:
         calls = self.evidence.runs.npu.calls
         is_lacking = clue.cause is Cause.ARGUMENT and clue.row < 0 and not clue.side
         return is_lacking and calls.operators[int(calls.stem[clue.node])].kind is Kind.JOIN
-
-    def _of_module(self, clue: Clue, accused: Container[int]) -> Clue:
-        """The clue, of the module where ranks go through that otherwise."""
-        module = self.otherwise.handed.get(clue.row, -1)
-        return replace(clue, node=module) if module in accused else clue
 
     def _half(self, clue: Clue) -> float:
         """Half precision: parts added in another order are off by as much as one is rounded."""
@@ -133,6 +127,7 @@ class OfRanks:
         """What ranks show that differ from one another."""
         runs, provenance = self.evidence.runs, self.provenance
         yield from wrong_numbers(runs.npu.table, self.norms)
+        yield from (one for one in self.otherwise.clues if not self._explains(one))
         if self.updates is not None:
             yield from self.updates.clues()
         for node, row in with_own_factors(self.evidence, provenance):

@@ -9,7 +9,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,8 @@ from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.arguments import Argument
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import THRESHOLD, Clue, Evidence
+from msprobe_builder.verdict.model.gradients import OF_MODULES
+from msprobe_builder.verdict.model.observations import surprise
 from msprobe_builder.verdict.model.runs import Runs
 
 Int = NDArray[np.int64]
@@ -34,6 +36,7 @@ _COMMUNICATION = "Distributed."
 _FURTHEST = 16  # calls between what a rank has and what the ranks make of it
 _REST = 1e-5  # of the largest gradient
 _DOUBT = 30.0  # a score below which numbers alone are no more than a doubt
+_OF_CALLS = (Cause.OUTPUT, Cause.ARGUMENT)  # that have a counterpart
 _AS_MUCH = 4.0  # of an error: extremes of sums stray more than those of their terms
 
 
@@ -78,42 +81,39 @@ def _is_in_parallel_layer(part: Part, node: int) -> bool:
 
 @dataclass(frozen=True)
 class DoneOtherwise:
-    """Modules that talk to other ranks inside, which the reference has no need to.
+    """Passes of modules that talk to other ranks inside, which the reference has no need to.
 
     Ranks that hold parts of a sequence go through them block by block, such as in a ring. What the
-    calls inside put out is then made of other numbers; what the module puts out tells whether they
-    are right, its gradients included. ``sound`` are calls inside of modules that are. ``around``
-    has by node the module of other such calls, -1 without, and ``handed`` the rows that these
-    modules put out.
+    calls inside put out is then made of other numbers: such a pass is one call, and is judged by
+    what it is given and puts out. ``around`` has by node the pass that a call stands in, -1
+    without, ``known`` says which calls are in one that could be judged, ``clues`` are of those
+    that put out what is not explained by what they are given. Inside of these a call may be told
+    that takes in what agrees.
     """
 
-    sound: Bool
     around: Int
-    handed: dict[int, int]  # by row the module
+    known: Bool
+    clues: tuple[Clue, ...]
 
-    def accused(self, evidence: Evidence, found: Sequence[Clue]) -> set[int]:
-        """The modules that show something inside, and put out what nothing else explains."""
-        rows = {one.row for one in found if one.score > THRESHOLD and one.row >= 0}
-        inner = sorted(rows.difference(self.handed))
-        shown = set(self.around[evidence.runs.npu.table.node[inner]].tolist())
-        return {self.handed[row] for row in rows.intersection(self.handed)} & shown
-
-    def explains(self, evidence: Evidence, clue: Clue, accused: Container[int]) -> bool:
-        """Whether a clue shows inside of a module that is right, or is ``accused`` itself."""
+    def explains(self, evidence: Evidence, clue: Clue) -> bool:
+        """Whether a clue shows inside of a pass that is judged as a whole."""
         if clue.row < 0 and clue.side:
             return False
         at = int(evidence.runs.npu.table.node[clue.row]) if clue.row >= 0 else clue.node
-        is_told = clue.row not in self.handed and int(self.around[at]) in accused
-        return is_told or bool(self.sound[at])
+        is_off = int(self.around[at]) in {one.node for one in self.clues}
+        is_told = is_off and clue.cause in _OF_CALLS and agrees(evidence, at, Section.INPUT)
+        return bool(self.known[at]) and not is_told
 
 
 def done_otherwise(evidence: Evidence) -> DoneOtherwise:
     """The modules of a comparison that ranks go through block by block."""
     runs = evidence.runs
-    tree, bench, table = runs.npu.tree, runs.bench.tree, runs.npu.table
-    result = DoneOtherwise(np.zeros(len(tree), dtype=bool), np.full(len(tree), -1), {})
+    tree, bench = runs.npu.tree, runs.bench.tree
+    around, known = np.full(len(tree), -1), np.zeros(len(tree), dtype=bool)
+    clues: list[Clue] = []
     talking, reference = _talking(runs.npu), _talking(runs.bench)
-    for above in sorted({int(tree.parent[node]) for node in talking}):
+    module = _modules_around(runs.npu)
+    for above in sorted({int(module[node]) for node in talking}):
         other = int(runs.partner[above])
         if above <= 0 or not runs.npu.calls.is_module[above] or other < 0:
             continue
@@ -121,17 +121,47 @@ def done_otherwise(evidence: Evidence) -> DoneOtherwise:
             continue
         if boundary_state(module_class(tree.parsed[above]), Direction.FORWARD, Section.OUTPUT):
             continue  # a parallel layer computes what the whole one does, but for its parts
-        ways = [one for one in (above, int(runs.npu.calls.twin[above])) if one >= 0]
-        calls = np.isin(tree.parent, ways) & runs.npu.calls.is_api
-        if all(agrees(evidence, one) for one in ways):
-            result.sound[:] |= calls
-            continue
-        result.around[calls] = tree.parent[calls]
-        for one in ways:
-            rows = np.arange(*np.searchsorted(table.node, [one, one + 1]).tolist())
-            made = runs.maker[rows[table.section[rows] == Section.OUTPUT]].tolist()
-            result.handed.update({row: one for row in made if row >= 0})
-    return result
+        twin = int(runs.npu.calls.twin[above])
+        for one in (way for way in (above, twin) if way >= 0):
+            calls = (module == one) & runs.npu.calls.is_api
+            judged = _judged(evidence, one, above)
+            around[calls], known[calls] = one, judged is not None
+            clues += judged or ()
+    return DoneOtherwise(around, known, tuple(clues))
+
+
+def _judged(evidence: Evidence, node: int, forward: int) -> list[Clue] | None:
+    """What the outputs of a module's pass show, held against its inputs; None where none is known.
+
+    The pass backward is given what the one on the way ``forward`` was, too.
+    """
+    runs, seen = evidence.runs, evidence.seen
+    table = runs.npu.table
+    given = [tensors_of(table, one, Section.INPUT) for one in sorted({node, forward})]
+    errors = evidence.expected.latent[np.concatenate(given)]
+    rows = tensors_of(table, node, Section.OUTPUT)
+    rows = rows[np.isfinite(seen.size[rows])]
+    if not len(rows) or not np.isfinite(errors).any():
+        return None
+    unit = (runs.coarse if runs.is_mixed else runs.fine)[rows]
+    own = np.fmax(unit, evidence.noise[node])
+    expected = OF_MODULES * np.hypot(np.sqrt(np.nansum(errors**2)), own)
+    found = []
+    for row, score, told in zip(rows, surprise(seen, rows, expected), expected, strict=True):
+        if score > THRESHOLD:
+            found.append(
+                Clue(float(score), 0, node, Cause.OUTPUT, int(row), float(seen.size[row]), told)
+            )
+    return found
+
+
+def _modules_around(part: Part) -> Int:
+    """By node the module that it is in: calls may stand in one another."""
+    parent, is_api = part.tree.parent, part.calls.is_api
+    around = parent.copy()
+    while len(inside := np.flatnonzero((around > 0) & is_api[around])):
+        around[inside] = parent[around[inside]]
+    return around
 
 
 def shares_taken(runs: Runs, provenance: Provenance | None) -> list[int]:
@@ -160,7 +190,8 @@ def follows_from_shares(evidence: Evidence, clue: Clue, shares: Sequence[int]) -
         return False
     runs, seen = evidence.runs, evidence.seen
     table, made = runs.npu.table, int(runs.maker[clue.row])
-    if made >= 0 and int(table.node[made]) in shares:
+    inside = range(clue.node, int(runs.npu.tree.subtree_end[clue.node]) + 1)
+    if (made >= 0 and int(table.node[made]) in shares) or any(one in inside for one in shares):
         return True
     if clue.cause is not Cause.OUTPUT or clue.node < shares[0]:
         return False

@@ -138,16 +138,17 @@ def test_ranks_that_count_their_own_tokens_are_not_accused_for_sure(
 def test_what_a_ring_puts_out_tells_of_what_goes_on_inside(dumps: Path, tmp_path: Path) -> None:
     """The same split with its first block off is accused: the module puts out something else."""
     layout = {"rank_size": 4, "tp": 2, "pp": 1, "cp": 2}
-    name = "Module.decoder.layers.0.self_attention.core_attention.CPDotProductAttention.forward.0"
+    module = "Module.decoder.layers.0.self_attention.core_attention"
+    name = f"{module}.CPDotProductAttention.forward.0"
 
     def change(records: Record) -> None:
         scale_everywhere(records, records[name]["output"][0], 1.2)
 
     changed = change_rank(dumps / "ring_tp2cp2", tmp_path / "changed", 2, change)
     conclusion, sentence = verdict(changed, dumps / "ring_tp1", tmp_path / "out", layout)[0]
-    # Whether ranks hold what stands at other places is not told by statistics.
+    # The one call of the module that ranks give other numbers, of whose parts it makes the whole.
     assert conclusion == "undecided"
-    assert f"{name} (" in sentence.partition(": ")[0]
+    assert f"look first at {module} → Torch.AttentionWithCp.0.forward (" in sentence
 
 
 @pytest.mark.parametrize(

@@ -124,15 +124,12 @@ def test_clues_are_explained_by_the_split_or_made_vague_by_merging(
     known: OfRanks, without: tuple[str, ...]
 ) -> None:
     found = clues(known)
-    accused = known.otherwise.accused(known.evidence, found)
     right = []
     for one in found:
-        is_inside = known.otherwise.explains(known.evidence, one, accused)
+        is_inside = known.otherwise.explains(known.evidence, one)
         if (is_inside or is_split(known, one)) and "split" not in without:
             continue
-        module = known.otherwise.handed.get(one.row, -1)
-        moved = replace(one, node=module) if module in accused else one
-        right.append(moved if "merged" in without else as_told(known, moved))
+        right.append(one if "merged" in without else as_told(known, one))
     weighing = Weighing(frozenset(without))
     assert known.unexplained(found, weighing) == right
 
@@ -143,7 +140,7 @@ def test_calls_are_judged_inside_of_what_is_right_and_where_parameters_are_kept(
     runs = known.evidence.runs
     keeps = keeps_parameters(runs.npu.calls, runs.npu.tree.parent)
     assert known.judged.tolist() == [
-        bool(known.otherwise.sound[node] or (keeps[node] and runs.partner[node] < 0))
+        bool(known.otherwise.known[node] or (keeps[node] and runs.partner[node] < 0))
         for node in range(len(runs.npu.tree))
     ]
 
@@ -153,7 +150,8 @@ def test_ranks_tell_their_factors_and_where_they_begin_to_differ(known: OfRanks)
     assert provenance is not None
     assert known.result.comparisons is not None
     tree, table = evidence.runs.npu.tree, evidence.runs.npu.table
-    right = [] if known.updates is None else list(known.updates.clues())
+    right = [one for one in known.otherwise.clues if not is_split(known, one)]
+    right += [] if known.updates is None else list(known.updates.clues())
     right += [
         Clue(1000.0, 0, node, Cause.RANK, row)
         for node, row in with_own_factors(evidence, provenance)
@@ -213,4 +211,4 @@ def test_what_ranks_were_told_otherwise_is_sorted_by_what_it_explains(seed: int)
         if (node in telling or node not in flags) and node not in counts
     }
     assert found.shares == layers.shares_taken(evidence.runs, provenance)
-    assert found.otherwise.handed == layers.done_otherwise(evidence).handed
+    assert found.otherwise.clues == layers.done_otherwise(evidence).clues

@@ -13,6 +13,7 @@ from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import Clue, Evidence
+from msprobe_builder.verdict.model.observations import surprise
 from msprobe_builder.verdict.ranks import layers
 from tests.builder.verdict.drawn_ranks import GATHER, LAYERS, TALKS, ranks_drawn
 
@@ -82,80 +83,74 @@ def talks(name: str) -> bool:
     return name.startswith(TALKS)
 
 
-def plain_otherwise(evidence: Evidence) -> tuple[set[int], dict[int, int], dict[int, int]]:
-    """The calls of modules that are right, of others by node, and the rows that these put out."""
+def module_of(part: Part, node: int) -> int:
+    """The module that a call stands in, whatever calls stand around it there."""
+    parent = int(part.tree.parent[node])
+    while parent > 0 and not part.tree.names[parent].startswith("Module"):
+        parent = int(part.tree.parent[parent])
+    return parent
+
+
+def passes_otherwise(evidence: Evidence) -> list[tuple[int, int]]:
+    """Passes of modules that talk inside where the reference's do not, with the one forward."""
     runs = evidence.runs
     names, bench = runs.npu.tree.names, runs.bench.tree
-    sound: set[int] = set()
-    around: dict[int, int] = {}
-    handed: dict[int, int] = {}
-    around_talks = {int(runs.npu.tree.parent[at]) for at, one in enumerate(names) if talks(one)}
-    for module in sorted(around_talks):
+    found = []
+    for module in sorted({module_of(runs.npu, at) for at, one in enumerate(names) if talks(one)}):
         other = int(runs.partner[module]) if module > 0 else -1
-        if other < 0 or not names[module].startswith("Module"):
-            continue
-        if names[module].split(".")[2] in LAYERS:
+        if other < 0 or names[module].split(".")[2] in LAYERS:
             continue
         inside = bench.names[other + 1 : int(bench.subtree_end[other]) + 1]
-        if any(talks(name) for name in inside):
-            continue
-        stem = names[module].rsplit(".", 2)[0]
-        ways = [at for at, one in enumerate(names) if one.rsplit(".", 2)[0] == stem]
-        calls = [
-            at
-            for at, one in enumerate(names)
-            if int(runs.npu.tree.parent[at]) in ways and not one.startswith("Module")
-        ]
-        if all(agrees(evidence, one) for one in ways):
-            sound |= set(calls)
-            continue
-        around |= {at: int(runs.npu.tree.parent[at]) for at in calls}
-        for one in ways:
-            made = [int(runs.maker[row]) for row in of_node(runs.npu, one, Section.OUTPUT)]
-            handed |= {row: one for row in made if row >= 0}
-    return sound, around, handed
+        if not any(talks(name) for name in inside):
+            stem = names[module].rsplit(".", 2)[0]
+            found += [(at, module) for at, one in enumerate(names) if one.rsplit(".", 2)[0] == stem]
+    return sorted(set(found))
 
 
-def test_modules_that_ranks_go_through_block_by_block(drawn: tuple[Evidence, Provenance]) -> None:
-    evidence, _ = drawn
-    sound, around, handed = plain_otherwise(evidence)
-    found = layers.done_otherwise(evidence)
-    assert set(np.flatnonzero(found.sound).tolist()) == sound
-    known = {at: int(one) for at, one in enumerate(found.around.tolist()) if one >= 0}
-    assert known == around
-    assert found.handed == handed
+def told_of_pass(evidence: Evidence, at: int, forward: int) -> dict[int, float] | None:
+    """By row that a pass puts out what is expected of it, None where nothing is known."""
+    runs = evidence.runs
+    given = [row for one in {at, forward} for row in of_node(runs.npu, one, Section.INPUT)]
+    errors = [evidence.expected.latent[row] for row in given]
+    errors = [one for one in errors if not np.isnan(one)]
+    rows = of_node(runs.npu, at, Section.OUTPUT)
+    rows = [row for row in rows if not np.isnan(evidence.seen.size[row])]
+    if not errors or not rows:
+        return None
+    units = runs.coarse if runs.is_mixed else runs.fine
+    total = sum(one**2 for one in errors)
+    return {row: 4 * (total + max(units[row], evidence.noise[at]) ** 2) ** 0.5 for row in rows}
 
 
-def test_a_module_is_accused_that_shows_something_inside_and_puts_out_what_is_off(
+def test_passes_that_ranks_go_through_block_by_block_are_judged_as_one_call(
     drawn: tuple[Evidence, Provenance],
 ) -> None:
     evidence, _ = drawn
+    npu = evidence.runs.npu
     found = layers.done_otherwise(evidence)
-    node_of = evidence.runs.npu.table.node
-    rng = np.random.default_rng(len(node_of))
-    rows = [*found.handed, *np.flatnonzero(found.around[node_of] >= 0).tolist(), -1]
-    several = [
-        Clue(score, 0, 1, Cause.OUTPUT, int(row))
-        for row in rng.permutation(rows)[:5]
-        for score in [float(rng.choice([6.0, 8.0]))]
-    ]
-    shown = {
-        int(found.around[node_of[one.row]])
-        for one in several
-        if one.score > 7 and one.row >= 0 and one.row not in found.handed
+    passes = dict(passes_otherwise(evidence))
+    expected = {at: told_of_pass(evidence, at, forward) for at, forward in passes.items()}
+    for node, name in enumerate(npu.tree.names):
+        inside = -1 if name.startswith("Module") else module_of(npu, node)
+        assert found.around[node] == (inside if inside in passes else -1)
+        assert found.known[node] == (inside in passes and expected[inside] is not None)
+    told = {
+        (at, row): one
+        for at, rows in expected.items()
+        for row, one in (rows or {}).items()
+        if surprise(evidence.seen, np.array([row]), np.array([one]))[0] > 7
     }
-    off = {found.handed[one.row] for one in several if one.score > 7 and one.row in found.handed}
-    accused = found.accused(evidence, several)
-    assert accused == off & shown
-    for modules in (accused, set(found.around.tolist()) - {-1}):
-        for row in range(-1, len(node_of)):
-            for side, node in ((0, 2), (1, 2), (0, len(found.sound) - 8)):
-                at = int(node_of[row]) if row >= 0 else node
-                right = bool(found.sound[at])
-                right |= found.around[at] in modules and row not in found.handed
-                right &= not (side == 1 and row < 0)
-                clue = Clue(9.0, side, node, Cause.OUTPUT, row)
-                assert found.explains(evidence, clue, modules) == right
+    assert {(one.node, one.row): one.expected for one in found.clues} == pytest.approx(told)
+    assert all(one.cause is Cause.OUTPUT and one.score > 7 for one in found.clues)
+    accused = {one.node for one in found.clues}
+    for row in range(-1, len(npu.table.node)):
+        for side, node in ((0, 2), (1, 2), (0, len(found.known) - 8)):
+            at = int(npu.table.node[row]) if row >= 0 else node
+            for cause in (Cause.OUTPUT, Cause.ARGUMENT, Cause.EXTRA):
+                is_told = cause is not Cause.EXTRA and found.around[at] in accused
+                is_told &= agrees(evidence, at, Section.INPUT)
+                right = bool(found.known[at]) and not is_told and not (side == 1 and row < 0)
+                assert found.explains(evidence, Clue(9.0, side, node, cause, row)) == right
 
 
 def test_shares_are_taken_where_unsummed_gradients_come_back_from_gathering(
@@ -222,7 +217,8 @@ def test_what_follows_from_shares_is_off_by_about_as_much_as_what_came_before(
         if not shares or clue.side == 1 or clue.row < 0:
             return False
         made = int(runs.maker[clue.row])
-        if made >= 0 and table.node[made] in shares:
+        inside = range(clue.node, int(runs.npu.tree.subtree_end[clue.node]) + 1)
+        if (made >= 0 and table.node[made] in shares) or set(shares) & set(inside):
             return True
         if clue.cause is not Cause.OUTPUT or clue.node < shares[0]:
             return False
