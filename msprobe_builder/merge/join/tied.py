@@ -20,7 +20,7 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.merge.flow.parallel_layers import module_stem
 from msprobe_builder.merge.join.stages import MergedNode
-from msprobe_builder.merge.join.tied_weights import tied_modules
+from msprobe_builder.merge.join.tied_weights import tied_modules, used_elsewhere
 from msprobe_builder.merge.ranks.part import StageGraph
 
 _ALL_MISSING = 0b1111
@@ -78,7 +78,7 @@ def without_tied_gradients(
 ) -> tuple[ParameterTable, Provenance]:
     """The rows with the gradients of tied weights marked unknown."""
     copies = tied_modules(stages)
-    tied = {*copies, *copies.values()}
+    tied = {*copies, *copies.values(), *used_elsewhere(stages)}
     joined = {
         index
         for index, node in enumerate(nodes)

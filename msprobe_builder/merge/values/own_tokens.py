@@ -9,7 +9,8 @@ is to be done.
 
 A mean may be spelt as a sum that is divided by a count. It is one of each rank's own tokens where
 the count is as many times smaller than the other side's as the sequence has parts; where it is as
-large, ranks divide by the tokens of all, and nothing is to be done either. Where the backward pass
+large, ranks divide by the tokens of all, and nothing is to be done either, unless they multiply by
+the number of parts behind, as what is averaged later asks for. Where the backward pass
 makes calls of its own, such as products of gradients with activations, nobody tells which of their
 tensors are gradients, and they are left as they are.
 """
@@ -46,23 +47,22 @@ def with_common_mean(side: Side, other: Side, texts: Texts) -> Side:
         return side
     if other.provenance is not None and other.provenance.slices:
         return side
-    summed, node = _own_mean(side, other, texts)
-    if node is not None:
+    means = _own_means(side, other, texts)
+    for summed, node in means:
         side, provenance = _with_losses(side, provenance, summed, node)
-    given = None if node is None else _given_back(side, node)
-    other_given = None if given is None else _given_back(other, side.tree.names[node or 0])
-    if summed is not None and works_in_backward(other):
+    if not means or (means[0][0] is not None and works_in_backward(other)):
         return side
-    if given is None or other_given is None or not isclose(given, other_given, rel_tol=_SAME):
+    count = next(iter(provenance.slices.values()), 1)
+    if not all(_is_as_often(side, other, count, *one) for one in means):
         return side
     table = side.table
     backward = np.array([name.direction is Direction.BACKWARD for name in side.tree.parsed])
     of_loss = backward[table.node] | (table.section == Section.PARAMETERS_GRAD)
     of_loss &= ~np.isnan(table.statistics).all(axis=0)
     own = {row: parts for row, parts in provenance.slices.items() if of_loss[row]}
-    if summed is not None and node is not None:
-        count = next(iter(own.values()), 1)
-        own |= {row: count for row in _between(side, summed, node) if of_loss[row]}
+    for summed, node in means:
+        if summed is not None:
+            own |= {row: count for row in _between(side, summed, node) if of_loss[row]}
     rows, parts = [*own], np.array([*own.values()])
     statistics = table.statistics.copy()
     statistics[:, rows] /= parts
@@ -118,21 +118,45 @@ def _between(side: Side, summed: int, node: int) -> list[int]:
     return found
 
 
-def _own_mean(side: Side, other: Side, texts: Texts) -> tuple[int | None, int | None]:
+def _is_as_often(side: Side, other: Side, count: int, summed: int | None, node: int) -> bool:
+    """Whether gradients are so many times the other side's, by what is handed to a loss."""
+    names = side.tree.names
+    if _is_times(_given_back(side, node), 1, _given_back(other, names[node])):
+        return True
+    if summed is None:
+        return False
+    given = _given_back(other, names[summed]) or _given_back_first(other)
+    return _is_times(_given_back(side, summed), count, given)
+
+
+def _own_means(side: Side, other: Side, texts: Texts) -> list[tuple[int | None, int]]:
+    """Of each micro-step the calls that add up and take the mean; one of both has None first."""
+    forward: dict[int, list[int]] = {}
+    closed = set[int]()
+    for node, name in enumerate(side.tree.parsed):
+        step = int(side.tree.micro_step[node])
+        if name.direction is Direction.BACKWARD:
+            closed.add(step)
+        elif name.kind is Kind.API and step not in closed:
+            forward.setdefault(step, []).append(node)
+    found = [_own_mean(side, other, texts, nodes) for _, nodes in sorted(forward.items())]
+    return [(summed, node) for summed, node in found if node is not None]
+
+
+def _own_mean(
+    side: Side, other: Side, texts: Texts, nodes: list[int]
+) -> tuple[int | None, int | None]:
     """The calls that add up and take the mean, which may be one: then the first is None.
 
-    The mean is the last number made of all tokens before going back.
+    The mean is the last number made of all tokens by ``nodes``, those before going back.
     """
     assert side.provenance is not None
     table, slices = side.table, side.provenance.slices
     found: int | None = None
     summed: int | None = None
     parts = 0  # of the sequence whose tokens were added up last
-    for node, name in enumerate(side.tree.parsed):
-        if name.direction is Direction.BACKWARD:
-            break
-        if name.kind is not Kind.API:
-            continue
+    for node in nodes:
+        name = side.tree.parsed[node]
         first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
         rows = np.arange(first, last)
         given = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
@@ -140,23 +164,28 @@ def _own_mean(side: Side, other: Side, texts: Texts) -> tuple[int | None, int | 
         if len(made) != 1 or table.numel[made[0]] != 1 or not len(given):
             continue
         operator = operator_of_call(name)
-        count = slices.get(int(given[0]))
+        # Of a loss the labels tell where merging lost what the model puts out.
+        count = next((slices[row] for row in given.tolist() if row in slices), None)
         if count is not None:
             is_sum = operator.name == "sum" or _is_summed(table, rows, texts)
             is_mean = _takes_a_mean(operator) and not is_sum
-            found = node if is_mean and not _skips(table, given) else None
+            skips = "padded" in operator.traits and _skips(table, given)
+            found = node if is_mean and not skips else None
             parts = count if is_sum and (operator.name == "sum" or _takes_a_mean(operator)) else 0
             summed = node if parts else None
-        elif parts and operator.name == "div":
+        elif parts and operator.name in ("div", "mul"):
             own = _counted(side, node, texts)
             whole = _counted(other, side.tree.names[node], texts)
-            found = node if own and whole == own * parts else None
-            parts = 0
+            if operator.name == "div":
+                found = node if own and whole == own * parts else None
+            else:
+                found = node if own == parts != whole else None
+            parts = parts if own and whole in (own, None) and not found else 0
     return (None, None) if found is None else (summed, found)
 
 
 def _counted(side: Side, call: int | str, texts: Texts) -> float | None:
-    """The number by which a call divides, None where its ranks have others."""
+    """The number by which a call divides or multiplies, None where its ranks have others."""
     names, table = side.tree.names, side.table
     if isinstance(call, str):
         if call not in names:
@@ -191,6 +220,25 @@ def _given_back(side: Side, call: int | str) -> float | None:
     if len(given) != 1 or table.numel[given[0]] != 1:
         return None
     return _common(side, int(given[0]))
+
+
+def _is_times(one: float | None, times: int, other: float | None) -> bool:
+    """Whether both are known, and one is so many times the other."""
+    return one is not None and other is not None and isclose(one, times * other, rel_tol=_SAME)
+
+
+def _given_back_first(side: Side) -> float | None:
+    """The first gradient of a single number that is not one of a single number itself."""
+    for node, name in enumerate(side.tree.parsed):
+        if name.direction is Direction.BACKWARD and name.kind is Kind.API:
+            first, last = np.searchsorted(side.table.node, [node, node + 1]).tolist()
+            rows = np.arange(first, last)
+            rows = rows[side.table.is_tensor[rows] & (side.table.section[rows] == Section.OUTPUT)]
+            if len(rows) and side.table.numel[rows].max() > 1:
+                return _given_back(
+                    side, side.tree.names[node].removesuffix(".backward") + ".forward"
+                )
+    return None
 
 
 def _common(side: Side, row: int) -> float | None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.names import parse_gradients
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.parameter_table import ParameterTable, take
@@ -60,13 +61,14 @@ def join_parts(
     shared, _ = common_rows(sides)
     placed = placements(sides[0].table, texts)
     own = {int(row): place for place, row in enumerate(_rows_of(first, sides, shared))}
+    sums = _sums_of_passes(first)
     chosen: list[int] = []
     cuts: list[tuple[int, str]] = []
     for row, place in own.items():
         text = placed.get(int(shared[0][place]), "")
         dimension = cut_dimension(text) if "," not in text else None
         weights = (Section.PARAMETERS, Section.PARAMETERS_GRAD)
-        if dimension is not None and table.section[row] in weights:
+        if dimension is not None and table.section[row] in weights and row not in sums:
             chosen.append(row)
             cuts.append((dimension, text))
     if not chosen:
@@ -88,6 +90,23 @@ def join_parts(
     value_id = table.value_id.copy()
     value_id[rows] = texts.id("R")  # from here on each rank has the whole
     return replace(table, value_id=value_id), provenance
+
+
+def _sums_of_passes(side: Side) -> set[int]:
+    """Rows of gradients behind the first pass: a part is kept with what is added to it later.
+
+    A single rank records what each pass brings.
+    """
+    table, names = side.table, side.tree.names
+    begun: set[tuple[str, int]] = set()
+    found = set()
+    for row in np.flatnonzero(table.section == Section.PARAMETERS_GRAD).tolist():
+        of = parse_gradients(names[int(table.node[row])])
+        key = (of[0] if of else "", int(table.name_id[row]))
+        if key in begun:
+            found.add(row)
+        begun.add(key)
+    return found
 
 
 def _rows_of(

@@ -220,6 +220,8 @@ def _makers(runs: Runs, rows: Int, differs: Bool) -> tuple[Int, Int]:
         # A slice may leave nothing out, as one that adds a dimension.
         keeps = part.calls.are(lambda one: one.kind is Kind.SLICE) & (put_out >= 0)
         keeps &= size[given] == size[put_out]
+        is_idle = part.calls.are(lambda one: one.kind is Kind.CAST) & (put_out >= 0)
+        keeps |= is_idle & (part.table.dtype_id[given] == part.table.dtype_id[put_out])
         keeps = (partner < 0) & (given >= 0) & (keeps | part.calls.are(_keeps_all))
         through = np.flatnonzero(differs & (made >= 0))
         for _ in range(_UNMATCHED_VIEWS):

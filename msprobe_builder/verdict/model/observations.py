@@ -21,6 +21,7 @@ from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.model.given import hold_most_bits, is_given
 from msprobe_builder.verdict.model.masked import MASK_FROM, masked_otherwise, masked_rows
 from msprobe_builder.verdict.model.runs import Runs
+from msprobe_builder.verdict.model.sizes import sizes
 
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]
@@ -146,16 +147,11 @@ def _read(
     elements = result.elements[rows]
     with np.errstate(all="ignore"):
         highest, lowest = np.abs(reference[:_MEAN])
-        peak = np.fmax(highest, lowest)
-        rms = reference[_NORM] / np.sqrt(elements)
-        rms = np.where(np.isfinite(rms) & (rms > 0), rms, peak)
         hides = masked_rows(debug), masked_rows(reference)
         masked = hides[0] | hides[1]
-        rms = np.where(masked, highest, rms)
-        peak = np.where(masked, highest, peak)
+        rms, peak, smallest = sizes(reference, elements, masked)
         unit = np.stack([np.fmax(rms, highest), np.fmax(rms, lowest), rms, reference[_NORM]])
         one_sign = reference[_MAX] * reference[_MIN] > 0
-        smallest = np.where(one_sign, np.fmin(highest, lowest), 0.0)
         # Of what no call has made each element is rounded for itself, the smallest one as well.
         for_itself = one_sign & is_from_outside
         unit[:_MEAN, for_itself] = np.abs(reference[:_MEAN, for_itself])
@@ -211,17 +207,9 @@ def _describe_alone(result: Observations, runs: Runs) -> None:
     table = runs.npu.table
     rows = np.flatnonzero((runs.partner[table.node] < 0) & table.is_tensor)
     numbers = table.statistics[:, rows]
-    with np.errstate(all="ignore"):
-        highest, lowest = np.abs(numbers[:_MEAN])
-        peak = np.fmax(highest, lowest)
-        rms = numbers[_NORM] / np.sqrt(result.elements[rows])
-        rms = np.where(np.isfinite(rms) & (rms > 0), rms, peak)
-        masked = masked_rows(numbers)
-        one_sign = numbers[_MAX] * numbers[_MIN] > 0
-    result.rms[rows] = np.where(masked, highest, rms)
-    result.peak[rows] = np.where(masked, highest, peak)
+    found = sizes(numbers, result.elements[rows], masked_rows(numbers))
+    result.rms[rows], result.peak[rows], result.smallest[rows] = found
     result.norm[rows], result.mean[rows] = numbers[_NORM], numbers[_MEAN]
-    result.smallest[rows] = np.where(one_sign, np.fmin(highest, lowest), 0.0)
 
 
 def _shown_by_casts(result: Observations, runs: Runs) -> None:

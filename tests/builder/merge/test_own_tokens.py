@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, mse_loss
+from torch.nn.functional import cross_entropy, mse_loss, nll_loss
 
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.command.main import main
@@ -75,6 +75,20 @@ def squares(scores: Tensor, labels: Tensor) -> Tensor:
     return mse_loss(scores.sum(-1), labels.float())
 
 
+def distances(scores: Tensor, labels: Tensor) -> Tensor:
+    return mse_loss(scores.sum(-1), labels.float() - 5)
+
+
+def sum_that_is_averaged_later(scores: Tensor, labels: Tensor) -> Tensor:
+    """The number of ranks makes up for their mean."""
+    return each(scores, labels, "sum") / 16 * (16 // labels.numel())
+
+
+def logarithms_that_are_averaged_later(scores: Tensor, labels: Tensor) -> Tensor:
+    chosen = nll_loss(scores.log_softmax(-1).flatten(0, 1), labels.flatten(), reduction="sum")
+    return chosen / 16 * (16 // labels.numel())
+
+
 def sum_by_count_of_all(scores: Tensor, labels: Tensor) -> Tensor:
     return each(scores, labels, "sum") / 16
 
@@ -86,7 +100,8 @@ def mean_that_the_script_divides(scores: Tensor, labels: Tensor) -> Tensor:
 
 OWN = (
     *(mean, mean_of_each, sum_by_own_count),
-    *(sum_by_tensor_of_own_count, sum_by_own_mask, squares),
+    *(sum_by_tensor_of_own_count, sum_by_own_mask, squares, distances),
+    *(sum_that_is_averaged_later, logarithms_that_are_averaged_later),
 )
 OF_ALL = (sum_by_count_of_all, mean_that_the_script_divides)
 
