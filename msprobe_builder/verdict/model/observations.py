@@ -49,7 +49,7 @@ _HALF = 0.5  # of one
 # Of what tensors usually hold, what rounding may leave of nothing; of few digits it leaves more.
 _REMAINS, _REMAINING_UNITS = 1e-3, 8.0
 _MOST_READ, _MOST_OF_READ = 20 * SINGLE, 0.9  # what sums of any order may differ by
-_AT_ONCE = 1 << 16  # rows, as each takes half a kilobyte meanwhile
+_AT_ONCE = 1 << 14  # rows: each takes half a kilobyte meanwhile, which the system has to clear
 EXACT_OF_FEW = 1.5  # e that was measured, in units of e that was expected
 # The same of many elements, of which rounding leaves one in a thousand off by 2.4 units.
 EXACT_OF_MANY, SHARPER = 1.6, 3.0
