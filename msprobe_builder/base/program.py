@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _programs: list[int] = []
 
@@ -15,3 +17,23 @@ def begin_program() -> None:
 def is_program() -> bool:
     """Whether this very process has begun as a program of ours."""
     return os.getpid() in _programs
+
+
+_THREADS = "OPENBLAS_NUM_THREADS"
+
+
+@contextmanager
+def loading_numpy() -> Iterator[None]:
+    """While a program of ours may load numpy: it starts no threads for linear algebra.
+
+    One for each core, they spin for 60 ms before they sleep, and nothing here gives them work. What
+    the environment says of them counts, and whoever starts behind this finds it as it was.
+    """
+    if not is_program() or _THREADS in os.environ:
+        yield
+        return
+    os.environ[_THREADS] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[_THREADS]

@@ -251,8 +251,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Build, or only write merged dumps; returns the exit status."""
     from msprobe_builder.base.memory import give_back_arrays, without_garbage_collection
+    from msprobe_builder.base.program import loading_numpy
 
-    with without_garbage_collection():  # modules leave nothing to be collected
+    with without_garbage_collection(), loading_numpy():  # modules leave nothing to be collected
         from msprobe_builder.command.folders import checked_names, folders_config
         from msprobe_builder.facts.wording import calling
         from msprobe_builder.pipeline.config import read_config

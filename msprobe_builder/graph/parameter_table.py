@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.parameters import Parameters
+from msprobe_builder.dump.parameters import Parameters, Section
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.sketch.file import Sketches
 
 Int = NDArray[np.int64]
+Narrow = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class ParameterTable:
 
     ``position`` counts the parameters of one section of one node; ``ordinal`` all of a node.
     ``statistics`` are float64 of shape (4, n): max, min, mean, norm; bit i of ``missing`` says
-    that statistic i was not recorded. Text columns hold ids, -1 where there is none. Columns that
+    that statistic i was not recorded. Text columns hold ids, -1 where there is none. Narrow that
     nobody multiplies may be of a narrower type than 64 bits.
     """
 
@@ -80,10 +81,24 @@ class ParameterTable:
     @cached_property
     def first(self) -> Int:
         """By node its first row, or where that would be, and behind the last node the end."""
-        return np.append(0, np.cumsum(np.bincount(self.node)))
+        return _firsts(self.node)
+
+    @cached_property
+    def given(self) -> tuple[Narrow, Narrow]:
+        """Rows of the tensors that nodes are given, without parameters; by node the first of them.
+
+        As of ``first``, but that what comes behind the last node that is given some is left out.
+        """
+        rows = np.flatnonzero(self.is_tensor & (self.section == Section.INPUT))
+        return rows.astype(np.int32), _firsts(self.node[rows]).astype(np.int32)
 
 
-# Columns with one element per row; the statistics have one row per statistic.
+def _firsts(node: Int) -> Int:
+    """By node where its first stands in a column in the order of nodes, and the end."""
+    return np.append(0, np.cumsum(np.bincount(node)))
+
+
+# Narrow with one element per row; the statistics have one row per statistic.
 _OTHERS = ("md5", "file", "origins", "sketched")
 _COLUMNS = tuple(field.name for field in fields(ParameterTable) if field.name not in _OTHERS)
 
@@ -115,7 +130,7 @@ def order_parameters(
     """Bring the parameters of a dump into the order of the tree's nodes.
 
     Those of records that are in no tree are left out.
-    Columns equal to those of ``latest`` are the same arrays, which cannot be written to any more.
+    Narrow equal to those of ``latest`` are the same arrays, which cannot be written to any more.
     """
     record = parameters.record
     last = max(int(tree.record.max(initial=-1)), int(record.max(initial=-1)))

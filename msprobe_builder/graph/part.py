@@ -13,8 +13,6 @@ from msprobe_builder.graph.calls import Calls
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 
-_INPUT = int(Section.INPUT)  # to be compared with at once
-
 
 @dataclass(frozen=True)
 class Part:
@@ -37,14 +35,16 @@ def rows_of(table: ParameterTable, node: int) -> range:
 
 def inputs_of(table: ParameterTable, node: int) -> NDArray[np.int64]:
     """The rows of the tensors that a node is given, without its parameters."""
-    return tensors_of(table, node, _INPUT)
+    rows, first = table.given
+    here = slice(first[node], first[node + 1]) if node + 1 < len(first) else slice(0)
+    return rows[here].astype(np.int64)
 
 
 def tensors_of(table: ParameterTable, node: int, section: int) -> NDArray[np.int64]:
     """The rows of the tensors of a section of a node."""
     rows = rows_of(table, node)
     here = slice(rows.start, rows.stop)
-    chosen = table.is_tensor[here] & (table.section[here] == section)
+    chosen = table.is_tensor[here] & (table.section[here] == int(section))
     return np.asarray(rows.start + chosen.nonzero()[0])
 
 

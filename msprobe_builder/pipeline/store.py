@@ -41,7 +41,8 @@ def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> Non
 
         export_pair(job, result)
     try:
-        with closing(create(shard, PROFILES[result.task])) as connection:
+        calls = len(result.npu.tree)
+        with closing(create(shard, PROFILES[result.task], calls)) as connection:
             if _is_checked_alone(result):
                 from msprobe_builder.pipeline.one_run import store_evidence
 
@@ -58,11 +59,11 @@ def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> Non
             if job.options.verdict:
                 store_and_go_on(connection)
                 result = _without_what_is_stored(result)
-                if len(result.npu.tree) >= LARGE:
+                if calls >= LARGE:
                     give_back_pieces()
                 judgement = judge_pair(result, frozenset(job.options.without))
                 if judgement is not None:
-                    write_judgement(connection, judgement, len(result.npu.tree))
+                    write_judgement(connection, judgement, calls)
             store(connection)
     except sqlite3.Error as error:
         raise BuildError(

@@ -20,12 +20,15 @@ FROM node JOIN graph USING (graph_id) JOIN text ON text_id = stem_id WHERE node.
 _NAME = "SELECT value, graph_id, call FROM node JOIN text ON text_id = stem_id WHERE node_id = ?"
 # Of a merged run: the ranks that called the node, and how many there are.
 _RANKS = "SELECT rank FROM origin WHERE node_id = ? ORDER BY rank"
-_ALL_RANKS = """
-SELECT count(DISTINCT origin.rank) FROM origin JOIN node USING (node_id) WHERE graph_id = ?
-"""
+_OF_GRAPH = """
+FROM graph CROSS JOIN {table} ON {table}.node_id BETWEEN first_node AND first_node + node_count - 1
+WHERE graph.graph_id = ?
+"""  # which reads no nodes but these
+_ALL_RANKS = f"SELECT count(DISTINCT origin.rank) {_OF_GRAPH.format(table='origin')}"
 # A name in the list takes all calls of the module, in both directions ...
-_CALLED = "SELECT node_id, subtree_end FROM node WHERE graph_id = ? AND stem_id = ? AND kind = ?"
-_MADE = "SELECT node_id, node_id FROM node WHERE graph_id = ? AND stem_id = ? AND call = ?"
+_NODES = _OF_GRAPH.format(table="node")
+_CALLED = f"SELECT node_id, subtree_end {_NODES} AND stem_id = ? AND kind = ?"
+_MADE = f"SELECT node_id, node_id {_NODES} AND stem_id = ? AND call = ?"
 # ... and a part of a name all modules that have it, here on the ranks of one of them.
 _CALLED_ALIKE = """
 SELECT node.node_id, subtree_end FROM node JOIN text ON text_id = stem_id
@@ -46,7 +49,10 @@ LEFT JOIN text AS dtype ON dtype.text_id = dtype_id
 # A stack is written once for all calls that share it: each frame as text, with some punctuation.
 _STACKS = """
 SELECT sum(length(file.value) + length(function.value) + length(source.value) + 40)
-FROM json_each(?) JOIN stack ON stack_id = json_each.value JOIN frame USING (frame_id)
+FROM (
+    SELECT DISTINCT stack_id FROM json_each(?) AS span CROSS JOIN node
+    ON node_id BETWEEN json_extract(span.value, '$[0]') AND json_extract(span.value, '$[1]')
+) JOIN stack USING (stack_id) JOIN frame USING (frame_id)
 JOIN text AS file ON file.text_id = file_id JOIN text AS function ON function.text_id = function_id
 JOIN text AS source ON source.text_id = source_id
 """
@@ -54,8 +60,6 @@ _Spans = tuple[tuple[int, int], ...]
 _Counted = tuple[int, int, tuple[TensorKind, ...]]
 # What was counted in spans of nodes: suspects of one module have the same.
 Known = dict[_Spans, _Counted]
-
-_STACKS_OF = "SELECT DISTINCT stack_id FROM node WHERE node_id BETWEEN ? AND ?"
 
 
 def read_surroundings(
@@ -139,8 +143,7 @@ def _count(connection: sqlite3.Connection, places: _Spans) -> _Counted:
         for place in places
         for shape, dtype, count, distinct in connection.execute(_TENSORS, place)
     )
-    seen = {one for place in places for (one,) in connection.execute(_STACKS_OF, place)}
-    (stacks,) = connection.execute(_STACKS, (json.dumps(list(seen)),)).fetchone()
+    (stacks,) = connection.execute(_STACKS, (json.dumps(places),)).fetchone()
     return sum(last - first + 1 for first, last in places), integer(stacks or 0), tensors
 
 

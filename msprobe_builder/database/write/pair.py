@@ -37,14 +37,20 @@ _NODE = (
 )
 
 
-def create(path: Path, profile: Iterable[Band]) -> sqlite3.Connection:
+# Of many rows larger pages take a tenth less to fill, and a third less to copy; of few they would
+# be empty.
+_MANY_CALLS, _LARGE_PAGE, _SMALL_PAGE = 10_000, 16384, 4096
+
+
+def create(path: Path, profile: Iterable[Band], calls: int = 0) -> sqlite3.Connection:
     """A new database with the tables and the grading profile, to be completed in the end.
 
-    The file has a temporary name until it is complete, so nothing is lost by writing it
-    without a journal.
+    It is to hold about so many ``calls`` of a side. The file has a temporary name until it is
+    complete, so nothing is lost by writing it without a journal.
     """
     connection = connect_own(path)
     connection.executescript(
+        f"PRAGMA page_size = {_SMALL_PAGE if calls < _MANY_CALLS else _LARGE_PAGE};"
         "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;"
         # What is written is of our own making; checking a value against a list costs as much as
         # the whole row.

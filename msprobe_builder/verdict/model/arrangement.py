@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,27 +25,35 @@ _FURTHEST = 12
 _NEAR = 200
 
 
-def arranged_by(
-    runs: Runs, node: int, arguments: Container[int], *, is_gross: bool
-) -> tuple[int, int] | None:
+Movers = tuple[set[int], set[int]]
+
+
+def movers(runs: Runs, arguments: Iterable[int]) -> Movers:
+    """By side the calls that may put elements elsewhere than the other side does.
+
+    They have no counterpart, or other ``arguments``.
+    """
+    without = runs.other_operator | (runs.partner < 0), runs.bench_partner < 0
+    without[0][list(arguments)] = True
+    first, second = (
+        set(np.flatnonzero(alone & side.part.calls.do(lambda one: one.kind in _ARRANGING)).tolist())
+        for side, alone in zip(runs.sides, without, strict=True)
+    )
+    return first, second
+
+
+def arranged_by(runs: Runs, node: int, moving: Movers, *, is_gross: bool) -> tuple[int, int] | None:
     """Side and node of the nearest call before that may have put elements elsewhere; None: nobody.
 
-    With ``is_gross``, also one that put out whole numbers anywhere before. One that has no
-    counterpart, or other arguments, and from which on nothing would have shown it.
+    With ``is_gross``, also one that put out whole numbers anywhere before. It is one of those that
+    are ``moving``, and from which on nothing would have shown it.
     """
     found = []
-    for side, (part, partner, _, _, maker) in enumerate(runs.sides):
+    for side, (part, _, _, _, maker) in enumerate(runs.sides):
         start = node if side == 0 else int(runs.partner[node])
-        if start >= 0:
-            found += [
-                (distance, side, one)
-                for distance, one in _before(part, start, maker)
-                if _arranges(part, one)
-                and (
-                    partner[one] < 0
-                    or (not side and (one in arguments or runs.other_operator[one]))
-                )
-            ]
+        if start >= 0 and moving[side]:
+            before = _before(part, start, maker)
+            found += [(distance, side, one) for distance, one in before if one in moving[side]]
     if found:
         return min(_not_of_both(runs, found) or found)[1:]
     return _unmatched_choice(runs, node) if is_gross and not runs.backward[node] else None
@@ -79,7 +87,7 @@ def joined_alike(runs: Runs, node: int) -> int | None:
     """
     table = runs.npu.table
     for _, one in _before(runs.npu, node, runs.origin):
-        if runs.npu.calls.operators[int(runs.npu.calls.stem[one])].kind is not Kind.JOIN:
+        if _kind(runs.npu, one) is not Kind.JOIN:
             continue
         rows = inputs_of(table, one)
         made = runs.origin[rows]
@@ -106,8 +114,9 @@ def _unmatched_choice(runs: Runs, node: int) -> tuple[int, int] | None:
     return min(found)[1:] if found else None
 
 
-def _arranges(part: Part, node: int) -> bool:
-    return part.calls.operators[int(part.calls.stem[node])].kind in _ARRANGING
+def _kind(part: Part, node: int) -> Kind:
+    calls = part.calls
+    return calls.operators[int(calls.stem[node])].kind
 
 
 def _hides(part: Part, node: int) -> bool:
@@ -125,13 +134,12 @@ def _before(part: Part, node: int, maker: Int) -> list[tuple[int, int]]:
         following = []
         for one in level:
             rows = inputs_of(part.table, one)
-            kind = part.calls.operators[int(part.calls.stem[one])].kind
             # Where some elements are hidden, which ones they are is not in any statistic.
-            is_blind = distance == 0 or (len(rows) <= 2 and (kind in _BLIND or _hides(part, one)))
-            if not is_blind:
-                continue
-            made = [int(maker[row]) for row in rows.tolist()]
-            following += [int(part.table.node[row]) for row in made if row >= 0]
+            if distance == 0 or (
+                len(rows) <= 2 and (_kind(part, one) in _BLIND or _hides(part, one))
+            ):
+                made = maker[rows]
+                following += part.table.node[made[made >= 0]].tolist()
         level = [one for one in dict.fromkeys(following) if one not in seen]
         if not level:
             break

@@ -49,7 +49,7 @@ def looked_behind(evidence: Evidence, clue: Clue) -> Clue:
         laid = laid_out_otherwise(evidence, clue)
         if laid is not clue:
             return laid
-    by = arranged_by(runs, clue.node, evidence.arguments, is_gross=clue.error > _GROSS)
+    by = arranged_by(runs, clue.node, evidence.movers, is_gross=clue.error > _GROSS)
     if by is not None:
         unmatched = None if by[0] else _given_by_unmatched(evidence, by[1])
         if unmatched is not None:
@@ -124,6 +124,8 @@ def _given_by_unmatched(evidence: Evidence, node: int) -> tuple[int, int] | None
     ]
     first = None
     for _ in range(_IDLE_CALLS):
+        if not any(pending):
+            break
         found: list[dict[int, Operator]] = []
         for (part, _, _, _, maker), rows in zip(runs.sides, pending, strict=True):
             made = {int(part.table.node[maker[row]]) for row in rows if maker[row] >= 0}
@@ -154,7 +156,8 @@ def _given_by_unmatched(evidence: Evidence, node: int) -> tuple[int, int] | None
 
 
 def _not_compared(part: Part, known: Int, node: int) -> list[int]:
-    return [row for row in inputs_of(part.table, node).tolist() if known[row] < 0]
+    rows = inputs_of(part.table, node)
+    return [int(row) for row in rows[known[rows] < 0]]
 
 
 def _of_other_size(evidence: Evidence, node: int) -> int:

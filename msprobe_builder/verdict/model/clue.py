@@ -18,6 +18,7 @@ from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.differences.arguments import Argument
 from msprobe_builder.verdict.differences.left_out import LeftOut, left_out_of
 from msprobe_builder.verdict.findings import WEIGHTS, Cause
+from msprobe_builder.verdict.model.arrangement import Movers, movers
 from msprobe_builder.verdict.model.conduct import Conduct
 from msprobe_builder.verdict.model.observations import Observations
 from msprobe_builder.verdict.model.propagation import Expected
@@ -92,6 +93,11 @@ class Evidence:
         unit = self.runs.coarse if self.runs.is_mixed else self.runs.fine
         level = np.fmax(_OFF * unit, _OF_NOISE * self.noise[self.runs.npu.table.node])
         return np.asarray(np.nan_to_num(self.seen.size) > level)
+
+    @cached_property
+    def movers(self) -> Movers:
+        """By side the calls that may put elements elsewhere than the other side does."""
+        return movers(self.runs, self.arguments)
 
     @staticmethod
     def of(

@@ -97,7 +97,7 @@ def _weights_once(runs: Runs, found: list[Clue]) -> list[Clue]:
 def _holder(runs: Runs, row: int) -> tuple[int, int]:
     """The module that a weight stands at, by its stem; else the weight itself, by its name."""
     table = runs.npu.table
-    if table.section[row] == Section.PARAMETERS or table.origins is None:
+    if int(table.section[row]) == Section.PARAMETERS or table.origins is None:
         return int(runs.npu.calls.stem[table.node[row]]), -1
     return -1, int(table.origins.name[row])
 
@@ -151,7 +151,7 @@ def felt(
         if is_without and weighing.explains("no_gradient", one):
             continue
         at = _at(runs, one)
-        is_inside = at >= 0 and calls.direction[at] != Direction.NONE
+        is_inside = at >= 0 and int(calls.direction[at]) != Direction.NONE
         around = int(parent[at]) if is_inside else -1
         comes_out = one.cause not in _OF_PROGRAM and is_inside and worst[around] >= 0
         if comes_out and worst[around] <= max(FELT, ways.usual(one) / SINGLE):
@@ -228,7 +228,7 @@ def _stays_in_weight(runs: Runs, clue: Clue) -> bool:
     What is recorded of the parameter itself may be of another pass of the step.
     """
     table, at = runs.npu.table, _at(runs, clue)
-    if not runs.backward[at] or table.section[clue.row] != Section.OUTPUT:
+    if not runs.backward[at] or int(table.section[clue.row]) != Section.OUTPUT:
         return False
     given = inputs_of(table, int(runs.npu.calls.twin[at]))
     which = int(table.position[clue.row])  # among the tensors that the call was given
@@ -244,13 +244,13 @@ def _comes_to_the_same(evidence: Evidence, clue: Clue) -> bool:
         if np.isnan(evidence.seen.size[rows]).any():
             return clue.error <= _AS_EXPECTED * clue.expected  # an operand is another one as well
         return _VANISHED * clue.error < clue.expected and _puts_out_the_same(evidence, clue.row)
-    given = [clue.row] if clue.row >= 0 and table.section[clue.row] == Section.INPUT else []
+    given = [clue.row] if clue.row >= 0 and int(table.section[clue.row]) == Section.INPUT else []
     if given and is_state(runs, evidence.does, clue.row):
         return False  # what later steps go on from, whatever comes of it in this one
     for _ in range(DEEP):
         given = [row for row in given if not _puts_out_the_same(evidence, row)]
         if not given:
-            return clue.row >= 0 and table.section[clue.row] == Section.INPUT
+            return clue.row >= 0 and int(table.section[clue.row]) == Section.INPUT
         if not runs.open[table.node[given]].all():
             return False
         given = [user for row in given for user in runs.users(row)]

@@ -74,14 +74,17 @@ class Ways:
         only_whole[table.node[numbers | (whole & seen.differs)]] = False
         self._is_call &= ~only_whole
         self._other = self._is_call & ((runs.partner < 0) | runs.other_operator)
+        self._has_others = bool(self._other.any())
 
     def meet_again(self, clue: Clue) -> bool:
         """Whether what is computed of a row agrees, and one program makes other calls before."""
+        is_other = clue.cause in (*ONE_SIDED, Cause.WIRING)
+        is_other |= is_of_other_sizes(self._runs, clue)
+        if not is_other and not self._has_others:
+            return False
         if is_state(self._runs, self._does, clue.row):
             return False  # later steps go on from it
         met = self._way(clue.row, self.usual(clue))
-        is_other = clue.cause in (*ONE_SIDED, Cause.WIRING)
-        is_other |= is_of_other_sizes(self._runs, clue)
         return met is not None and (is_other or bool(self._other[met].any()))
 
     def agree(self, row: int) -> bool:

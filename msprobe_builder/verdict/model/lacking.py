@@ -109,18 +109,18 @@ def cut_off(runs: Runs, rows: Int) -> Iterable[Clue]:
     for row in rows[~runs.discrete[rows]].tolist():
         node = int(table.node[row])
         other = int(runs.partner[node])
-        if table.section[row] == Section.PARAMETERS and _is_frozen(runs, row):
+        if int(table.section[row]) == Section.PARAMETERS and _is_frozen(runs, row):
             # Several modules are frozen on purpose.
             yield Clue(CUT if holders == 1 else _LACKING, 0, node, Cause.GRADIENT, row)
             return
-        if other < 0 or calls.direction[node] != Direction.FORWARD or not told[node]:
+        if other < 0 or int(calls.direction[node]) != Direction.FORWARD or not told[node]:
             continue
         if is_derived and calls.twin[node] < 0 and others.twin[other] < 0:
             continue  # nobody derives it on either side
         made_by, there = (runs.maker, runs.bench_maker), int(runs.other[row])
         if not is_cut_off(runs.npu, runs.bench, made_by, row, there):
             continue
-        if table.section[row] == Section.OUTPUT and not casts[node]:
+        if int(table.section[row]) == Section.OUTPUT and not casts[node]:
             yield Clue(_LACKING, 0, node, Cause.GRADIENT, row)
             return
         for side, (part, partner, _, _, origin) in enumerate(runs.sides):

@@ -19,7 +19,10 @@ _COUNTED = 1e-5  # of the hidden elements, what sums of a recorder cannot tell
 def masked_rows(statistics: Float) -> Bool:
     """Where the minimum is a number that stands for nothing."""
     lowest = statistics[_MIN]
-    return np.asarray((lowest < MASK_FROM) & (np.abs(lowest) > _MASK * np.abs(statistics[_MAX])))
+    low = np.asarray(lowest < MASK_FROM)
+    if low.any():  # hardly ever
+        low &= np.abs(lowest) > _MASK * np.abs(statistics[_MAX])
+    return low
 
 
 def masked_otherwise(debug: Float, reference: Float, masked: Bool, other_masked: Bool) -> Float:

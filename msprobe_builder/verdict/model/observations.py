@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.quantiles import median, quantile
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.metrics.comparison import Comparisons
@@ -49,7 +50,7 @@ _HALF = 0.5  # of one
 # Of what tensors usually hold, what rounding may leave of nothing; of few digits it leaves more.
 _REMAINS, _REMAINING_UNITS = 1e-3, 8.0
 _MOST_READ, _MOST_OF_READ = 20 * SINGLE, 0.9  # what sums of any order may differ by
-_AT_ONCE = 1 << 16  # rows, as each takes half a kilobyte meanwhile
+_AT_ONCE = 1 << 14  # rows: each takes half a kilobyte meanwhile, which the system has to clear
 EXACT_OF_FEW = 1.5  # e that was measured, in units of e that was expected
 # The same of many elements, of which rounding leaves one in a thousand off by 2.4 units.
 EXACT_OF_MANY, SHARPER = 1.6, 3.0
@@ -250,7 +251,7 @@ def _is_something(runs: Runs, rows: Int, norms: Float, reference: Float) -> Bool
     result = np.zeros(len(rows), dtype=bool)
     for here in (some & ~back, some & back):
         if (here & (reference == 0)).any():
-            result |= here & (usual > least * np.median(usual[here]))
+            result |= here & (usual > least * median(usual[here]))
     return np.asarray(result & (reference == 0))
 
 
@@ -278,7 +279,7 @@ def _read_otherwise(runs: Runs, seen: Observations, rows: Int, one: Float) -> fl
     found = np.fmax(*np.nan_to_num(moved[_MEAN:].compress(same, axis=1)))
     if len(found) < _SOME:
         return 0.0
-    return min(float(np.quantile(found, _MOST_OF_READ)), _MOST_READ)
+    return min(quantile(found, _MOST_OF_READ), _MOST_READ)
 
 
 def _is_from_outside(runs: Runs, rows: Int) -> Bool:

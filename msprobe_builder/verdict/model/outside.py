@@ -43,9 +43,9 @@ def is_state(runs: Runs, does: Conduct, row: int) -> bool:
         if origins is None:
             return bool(runs.maker[row] < 0 and are_averages(runs, does, np.array([row]))[0])
         made = int(origins.maker[at])
-        is_written = made >= 0 and part.table.section[made] == Section.INPUT
+        is_written = made >= 0 and int(part.table.section[made]) == Section.INPUT
         is_written = is_written and bool(part.calls.is_api[part.table.node[made]])
-        if origins.kind[at] != Maker.BUFFER and not is_written:
+        if int(origins.kind[at]) != Maker.BUFFER and not is_written:
             return False
     return True
 

@@ -122,7 +122,7 @@ def _is_of_left_out(evidence: Evidence, clue: Clue) -> bool:
     """Whether calls that a filter has left out have made what a clue shows."""
     if clue.row < 0:
         return False
-    section, left_out = evidence.runs.npu.table.section[clue.row], evidence.left_out
+    section, left_out = int(evidence.runs.npu.table.section[clue.row]), evidence.left_out
     if section == Section.PARAMETERS_GRAD:
         return left_out.gradients
     if section != Section.INPUT or evidence.runs.discrete[clue.row]:

@@ -110,11 +110,11 @@ class Runs:
 
         Whole numbers or truth values, or elements at other places; in the order of the run.
         """
-        found = []
+        found, whole = [], discrete_types(self.texts)
         for part, partner, *_ in self.sides:
             alone = part.calls.is_forward_call & (partner < 0)
             moves = alone & part.calls.are(lambda one: one.kind in _PLACING)
-            discrete = discrete_types(self.texts)[part.table.dtype_id] & part.table.is_tensor
+            discrete = whole[part.table.dtype_id] & part.table.is_tensor
             discrete |= moves[part.table.node]
             nodes = np.zeros(len(part.tree), dtype=bool)
             nodes[part.table.node[discrete & put_out_by(part, alone)]] = True

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from msprobe_builder import BuildConfig, build
+from msprobe_builder.database.write import pair
 from msprobe_builder.pipeline import early
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.early import Joined, joining_early
@@ -164,3 +165,22 @@ def test_the_longest_begin_first(tmp_path: Path) -> None:
     assert longest_first(jobs) == [2, 0, 3, 1, 4]  # of one size in their order
     kept = [replace(job, keep=Keep(0, "one")) for job in jobs]
     assert longest_first(kept) == [0, 1, 2, 3, 4]
+
+
+def test_ranks_of_many_calls_and_of_few_are_joined(
+    config: BuildConfig, outcomes: list[Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their databases have pages of another size; the first one's stays."""
+    few, both = tmp_path / "few.db", tmp_path / "both.db"
+    joined_at_once(outcomes, config, few)
+    monkeypatch.setattr(pair, "_MANY_CALLS", 1)
+    jobs = [outcome.job for outcome in outcomes[:2]]
+    (tmp_path / "larger").mkdir()
+    larger = run_jobs(jobs, tmp_path / "larger", store_pair, Progress(1, quiet=True), 1)
+    joined_at_once([*larger, *outcomes[2:]], config, both)
+    assert content(both) == content(few)
+    sizes = []
+    for path in (few, both):
+        with closing(sqlite3.connect(path)) as connection:
+            sizes += connection.execute("PRAGMA page_size").fetchone()
+    assert sizes[0] < sizes[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -89,3 +90,34 @@ def test_workers_are_copies_of_a_program_of_ours_that_does_nothing_else(
     asked = [sys.executable, "-c", _ASKED.format(before=before)]
     told = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
     assert told.strip() == expected
+
+
+_BUILT = """
+import os, sys
+from msprobe_builder.command.main import main
+status = main()
+told = open("/proc/self/status").read()
+print(told.partition("Threads:")[2].split()[0], os.environ.get("OPENBLAS_NUM_THREADS"))
+sys.exit(status)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody tells how many there are")
+@pytest.mark.parametrize("asked", [None, "2"])
+def test_a_build_starts_no_threads_that_have_nothing_to_do(
+    dumps: Path, tmp_path: Path, asked: str | None
+) -> None:
+    """Those of numpy's linear algebra spin for a while; whoever asks for some is left alone."""
+    sides = [str(dumps / "ddp2_statistics" / step / "rank0") for step in ("step0", "step1")]
+    command = [sys.executable, "-c", _BUILT, *sides, "-o", str(tmp_path), "--quiet"]
+    environment = {name: value for name, value in os.environ.items() if name not in _ALL}
+    environment |= {} if asked is None else {_THREADS: asked}
+    told = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    threads, left = told.stdout.split()
+    assert left == str(asked)
+    if asked is None:
+        assert threads == "1"
+
+
+_THREADS = "OPENBLAS_NUM_THREADS"
+_ALL = (_THREADS, "OMP_NUM_THREADS", "GOTO_NUM_THREADS")  # that it listens to

@@ -218,7 +218,7 @@ def test_who_may_have_put_elements_elsewhere(evidence: Evidence) -> None:
             if kind_of(runs.bench, one) in ARRANGES and runs.bench_partner[one] < 0:
                 found.append((distance, 1, one))
         right = min(found)[1:] if found else None
-        assert arranged_by(runs, node, evidence.arguments, is_gross=False) == right
+        assert arranged_by(runs, node, evidence.movers, is_gross=False) == right
 
 
 def near(evidence: Evidence, side: int, row: int, but: int) -> list[int]:
