@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.parameters import Parameters
+from msprobe_builder.dump.parameters import Parameters, Section
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.sketch.file import Sketches
 
@@ -81,6 +81,23 @@ class ParameterTable:
     def first(self) -> Int:
         """By node its first row, or where that would be, and behind the last node the end."""
         return np.append(0, np.cumsum(np.bincount(self.node)))
+
+    @cached_property
+    def inputs(self) -> tuple[Int, Int]:
+        """By node the place of the first tensor among its inputs, and where all inputs end.
+
+        What a merge of ranks has left out keeps its place.
+        """
+        rows = np.flatnonzero(self.section == Section.INPUT)
+        node, place = self.node[rows], self.position[rows]
+        end = np.zeros(1 + int(self.node[-1]) if len(self) else 0, dtype=np.int64)
+        is_last = np.diff(node, append=-1) != 0
+        end[node[is_last]] = place[is_last] + 1
+        begin = end.copy()
+        node, place = (one[self.is_tensor[rows]] for one in (node, place))
+        is_first = np.diff(node, prepend=-1) != 0
+        begin[node[is_first]] = place[is_first]
+        return begin, end
 
 
 # Columns with one element per row; the statistics have one row per statistic.
