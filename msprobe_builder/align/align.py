@@ -21,10 +21,11 @@ from msprobe_builder.align.evidence.operators import (
     moves,
     numbers_of,
 )
-from msprobe_builder.align.evidence.scores import THRESHOLD, Known, Trust, trust_of
+from msprobe_builder.align.evidence.scores import THRESHOLD, Known
 from msprobe_builder.align.evidence.sites import Sites
 from msprobe_builder.align.evidence.sizes import same_shapes
 from msprobe_builder.align.evidence.traits import Traits, has_values, traits_of, without_values
+from msprobe_builder.align.evidence.trust import Trust, trust_of
 from msprobe_builder.align.evidence.words import Words
 from msprobe_builder.align.groups.find import find_groups
 from msprobe_builder.align.groups.members import backward_groups, with_modules
@@ -39,14 +40,15 @@ from msprobe_builder.align.pairing.anchors import (
 from msprobe_builder.align.pairing.backward import pair_backward
 from msprobe_builder.align.pairing.by_flow import by_flow, take_back_moved
 from msprobe_builder.align.pairing.edges import Edges, Kinds
-from msprobe_builder.align.pairing.inside import Lists, pair_inside
+from msprobe_builder.align.pairing.inside import pair_inside
 from msprobe_builder.align.pairing.kept import let_go_of_collections, stays, with_content
+from msprobe_builder.align.pairing.lists import Lists
 from msprobe_builder.align.pairing.offers import offer_candidates
 from msprobe_builder.align.pairing.order_and_flow import (
     pair_by_order_and_flow,
     pair_moving,
 )
-from msprobe_builder.align.pairing.pairs import Pairs, note
+from msprobe_builder.align.pairing.pairs import Pairs, note_all
 from msprobe_builder.align.pairing.repeated_calls import one_code, same_code
 from msprobe_builder.align.pairing.results import (
     pair_by_ends,
@@ -173,8 +175,8 @@ def align_by_evidence(
         if flows[0].is_guessed:  # of these nothing else tells
             known.around[:, np.isin(left.operator, known.moving)] = 0
             known.around[:, left.operator < 0] *= left.below[0].any()
-    for node in np.flatnonzero((pairs.partner >= 0) & (outline.kind == Kind.MODULE)).tolist():
-        note(pairs, node, int(pairs.partner[node]))
+    modules = np.flatnonzero((pairs.partner >= 0) & (outline.kind == Kind.MODULE))
+    note_all(pairs, modules, pairs.partner[modules])
     if not known.trust.equal and not left.below[0].any():
         known.same_code = same_code(pairs, core, other_core)
     forward, other_forward = Lists.of(left, left.forward), Lists.of(right, right.forward)
@@ -307,16 +309,17 @@ def _pair_nested(pairs: Pairs, i: int, j: int) -> None:
 def _repeated(side: Traits) -> Bool:
     """Modules whose class is at more than one place in their micro-step."""
     tree = side.outline.tree
-    places: dict[tuple[int, str], set[str]] = {}
-    nodes: dict[tuple[int, str], list[int]] = {}
-    modules = np.flatnonzero(side.forward & (side.outline.kind == Kind.MODULE))
-    for node, step in zip(modules.tolist(), tree.micro_step[modules].tolist(), strict=True):
-        path, _, class_name = tree.parsed[node].stem.rpartition(".")
-        places.setdefault((step, class_name), set()).add(path)
-        nodes.setdefault((step, class_name), []).append(node)
     result = np.zeros(len(side), dtype=bool)
-    for key, paths in places.items():
-        result[nodes[key]] = len(paths) > 1
+    modules = np.flatnonzero(side.forward & (side.outline.kind == Kind.MODULE))
+    numbers: dict[str, int] = {}
+    stems = tree.calls.stems
+    of_class = tree.calls.of_stems(
+        lambda stem: numbers.setdefault(stem.rpartition(".")[2], len(numbers))
+    )
+    key = of_class[modules] * (1 + tree.micro_steps) + tree.micro_step[modules]
+    places = np.unique(key * len(stems) + tree.calls.stem[modules]) // len(stems)
+    found, count = np.unique(places, return_counts=True)
+    result[modules] = count[np.searchsorted(found, key)] > 1
     return result
 
 

@@ -92,6 +92,23 @@ class ParameterTable:
         rows = np.flatnonzero(self.is_tensor & (self.section == Section.INPUT))
         return rows.astype(np.int32), _firsts(self.node[rows]).astype(np.int32)
 
+    @cached_property
+    def inputs(self) -> tuple[Int, Int]:
+        """By node the place of the first tensor among its inputs, and where all inputs end.
+
+        What a merge of ranks has left out keeps its place.
+        """
+        rows = np.flatnonzero(self.section == Section.INPUT)
+        node, place = self.node[rows], self.position[rows]
+        end = np.zeros(1 + int(self.node[-1]) if len(self) else 0, dtype=np.int64)
+        is_last = np.diff(node, append=-1) != 0
+        end[node[is_last]] = place[is_last] + 1
+        begin = end.copy()
+        node, place = (one[self.is_tensor[rows]] for one in (node, place))
+        is_first = np.diff(node, prepend=-1) != 0
+        begin[node[is_first]] = place[is_first]
+        return begin, end
+
 
 def _firsts(node: Int) -> Int:
     """By node where its first stands in a column in the order of nodes, and the end."""

@@ -104,37 +104,19 @@ def _sizes_ahead(npu: ParameterTable, bench: ParameterTable, partner: Int) -> tu
     for any size where the other has seen a single one. So it is where one side alone is given more
     than tensors first, and as much follows on both.
     """
-    size, bench_size = len(partner), 1 + int(bench.node[-1])
-    (begin, end), (other_begin, other_end) = _begins(npu, size), _begins(bench, bench_size)
-    has_both = (partner >= 0) & (partner < bench_size)
-    mine = np.flatnonzero(has_both & (end > begin))
+    (begin, end), (other_begin, other_end) = npu.inputs, bench.inputs
+    partner = partner[: len(begin)]
+    mine = np.flatnonzero((partner >= 0) & (partner < len(other_begin)) & (end > begin))
     theirs = partner[mine]
     more = begin[mine] - other_begin[theirs]
     found = (more != 0) & (end[mine] - begin[mine] == other_end[theirs] - other_begin[theirs])
-    late, other_late = np.zeros(size, dtype=np.int64), np.zeros(bench_size, dtype=np.int64)
+    late, other_late = np.zeros_like(begin), np.zeros_like(other_begin)
     late[mine[found]] = np.maximum(-more[found], 0)
     other_late[theirs[found]] = np.maximum(more[found], 0)
     return (
         late[npu.node] * (npu.section == Section.INPUT),
         other_late[bench.node] * (bench.section == Section.INPUT),
     )
-
-
-def _begins(table: ParameterTable, size: int) -> tuple[Int, Int]:
-    """Where the tensors begin among the inputs of each of ``size`` nodes, and where all inputs end.
-
-    What a merge of ranks has left out keeps its place.
-    """
-    inputs = np.flatnonzero(table.section == Section.INPUT)
-    node, place = table.node[inputs], table.position[inputs]
-    end = np.zeros(size, dtype=np.int64)
-    is_last = np.diff(node, append=-1) != 0
-    end[node[is_last]] = place[is_last] + 1
-    begin = end.copy()
-    node, place = (one[table.is_tensor[inputs]] for one in (node, place))
-    is_first = np.diff(node, prepend=-1) != 0
-    begin[node[is_first]] = place[is_first]
-    return begin, end
 
 
 def _key(node: Int, table: ParameterTable, width: int, rows: Int) -> Int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from msprobe_builder.align.evidence.scores import Trust
+from msprobe_builder.align.evidence.trust import Trust
 from msprobe_builder.dump.names import Direction, Kind
 from tests.alignment.plain_sides import Node, Plain
 from tests.builder.small_dumps import Record, tensor

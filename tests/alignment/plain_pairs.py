@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.scores import IMPOSSIBLE, THRESHOLD, Trust, scores
+from msprobe_builder.align.evidence.scores import IMPOSSIBLE, THRESHOLD, scores
+from msprobe_builder.align.evidence.trust import Trust
 from msprobe_builder.align.pairing.fused_projections import pair_last
-from msprobe_builder.align.pairing.inside import (
-    _look_alike,
-    _parallel,
-)
+from msprobe_builder.align.pairing.inside import _parallel
 from msprobe_builder.align.pairing.pairs import Pairs, note
 from msprobe_builder.align.pairing.repeated_calls import exchangeable, order_tells
 from msprobe_builder.align.pairing.sequences import decide
@@ -31,7 +29,11 @@ from tests.alignment.drawn_sides import PALETTE, UNKNOWN, altered, some_pairs, s
 from tests.alignment.plain_sides import (
     Both,
     both_of,
+    elements,
     fresh,
+    level,
+    norm_of,
+    shapes,
 )
 
 Int = NDArray[np.int64]
@@ -162,14 +164,6 @@ def increasing(values: list[int]) -> list[int]:
 
 def plain_lists(pairs: Pairs, items: tuple[Int, Int, Int, Int]) -> None:
     a, b, depth, other_depth = items
-    known = pairs.known
-    alike = _look_alike(pairs, a, b)
-    if known.same_code and alike and not has_twins(pairs, a, b):
-        for i, j in zip(a.tolist(), b.tolist(), strict=True):
-            if pairs.partner[i] < 0 and pairs.back[j] < 0 and (i, j) not in pairs.denied:
-                pairs.add(i, j, Evidence.INSIDE, 5.0)
-                note(pairs, i, j)
-        return
     for node in pair_last(pairs, a, b):
         note(pairs, node, int(pairs.partner[node]))
     places = [one.tolist() for one in (a, b)]
@@ -190,3 +184,48 @@ def plain_lists(pairs: Pairs, items: tuple[Int, Int, Int, Int]) -> None:
         j = numbers(*(column for column in columns if pairs.back[b[column]] < 0))
         if len(i) and len(j):
             plain_gap(pairs, a[i], b[j], depth[i], other_depth[j], in_order=in_order)
+
+
+# -- lists without a question ---------------------------------------------------------------------
+
+
+def plainly_look_alike(both: Both, a: list[int], b: list[int]) -> bool:
+    left, right, pairs, known = both.left, both.right, both.pairs, both.pairs.known
+    if len(a) != len(b):
+        return False
+    differing = 0
+    for i, j in zip(a, b, strict=True):
+        one, other = left[i], right[j]
+        its, there = int(pairs.partner[i]), int(pairs.back[j])
+        if one.operator != other.operator or its not in (-1, j) or there not in (-1, i):
+            return False
+        sites = int(known.site[i]), int(known.other_site[j])
+        if 0 not in sites and sites[0] != sites[1]:
+            return False
+        for section in ("inputs", "outputs", "parameters"):
+            parts = getattr(one, section), getattr(other, section)
+            same = [shapes(part) if known.trust.same_shapes else elements(part) for part in parts]
+            if same[0] != same[1]:
+                return False
+        if one.operator < 0:
+            operators = [
+                sorted(side[call].operator for call in side.calls_below(node))
+                for side, node in ((left, i), (right, j))
+            ]
+            said = known.words.do_other_things(numbers(i), known.other_words, numbers(j))
+            if operators[0] != operators[1] or said.any():
+                return False
+        norms = norm_of(one.outputs), norm_of(other.outputs)
+        is_known = not np.isnan(sum(norms)) and norms != (0.0, 0.0)
+        differing += is_known and level(one, other, "outputs") < 2
+    return not known.trust.equal or not differing
+
+
+def pair_plainly_alike(pairs: Pairs, a: list[int], b: list[int], *, is_alike: bool) -> None:
+    """Each with that at its place, unless two authors may have called twins the other way round."""
+    known = pairs.known
+    if not is_alike or not known.same_code or has_twins(pairs, numbers(*a), numbers(*b)):
+        return
+    for i, j in zip(a, b, strict=True):
+        if pairs.add(i, j, Evidence.INSIDE, 5.0):
+            note(pairs, i, j)

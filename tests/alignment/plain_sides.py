@@ -11,8 +11,9 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.scores import Known, Trust
+from msprobe_builder.align.evidence.scores import Known
 from msprobe_builder.align.evidence.traits import Tensors, Traits, _rank_keys
+from msprobe_builder.align.evidence.trust import Trust
 from msprobe_builder.align.evidence.words import Words
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.base.codes import Evidence

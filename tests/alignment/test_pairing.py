@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 
 from msprobe_builder.align.evidence.operators import forms, moves, numbers_of
-from msprobe_builder.align.evidence.scores import Known, Trust
+from msprobe_builder.align.evidence.scores import Known
 from msprobe_builder.align.evidence.traits import Traits, traits_of
+from msprobe_builder.align.evidence.trust import Trust
 from msprobe_builder.align.evidence.words import Words
 from msprobe_builder.align.groups.no_groups import are_pairs
 from msprobe_builder.align.pairing.across import around

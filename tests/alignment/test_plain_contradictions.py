@@ -16,7 +16,7 @@ from msprobe_builder.align.contradictions import of_modules
 from msprobe_builder.align.contradictions.passes import passes_in_another_order
 from msprobe_builder.align.evidence.guesses import held_guesses
 from msprobe_builder.align.evidence.holding import holds
-from msprobe_builder.align.evidence.scores import Trust
+from msprobe_builder.align.evidence.trust import Trust
 from tests.alignment.test_plain_decisions import paired
 from tests.alignment.test_plain_hierarchies import known_of, some_hierarchy, stem
 from tests.alignment.test_plain_scores import does, is_module, size_of

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from msprobe_builder.align.align import _hold_the_same, _pair_modules
 from msprobe_builder.align.evidence.hands_on import hands_on
-from msprobe_builder.align.evidence.scores import Known, Trust
+from msprobe_builder.align.evidence.scores import Known
+from msprobe_builder.align.evidence.trust import Trust
 from msprobe_builder.align.evidence.words import Words
 from msprobe_builder.align.groups.find import _common, _shared
 from msprobe_builder.align.pairing.anchors import Candidates

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -9,9 +10,7 @@ from hypothesis import given, settings
 from numpy.typing import NDArray
 
 from msprobe_builder.align.pairing.inside import (
-    Lists,
     _has_work,
-    _open,
     _open_largest,
     _open_unequalled,
     _pair_equal,
@@ -20,8 +19,16 @@ from msprobe_builder.align.pairing.inside import (
     pair_inside,
     pair_lists,
 )
+from msprobe_builder.align.pairing.lists import Lists
 from msprobe_builder.align.pairing.pairs import Pairs
-from tests.alignment.plain_pairs import check, numbers, some_both, some_flags
+from tests.alignment.plain_pairs import (
+    check,
+    numbers,
+    pair_plainly_alike,
+    plainly_look_alike,
+    some_both,
+    some_flags,
+)
 from tests.alignment.plain_sides import Both
 from tests.cases import costly_examples
 from tests.small_graphs import RANDOMS
@@ -31,48 +38,71 @@ Bool = NDArray[np.bool_]
 Items = tuple[Int, Int, Int, Int]
 
 
-def opened(
-    pairs: Pairs, sides: tuple[Lists, Lists], marks: tuple[Bool, Bool], items: Items
-) -> Items:
-    a, depth = _open(sides[0], items[0], items[2], pairs.partner, marks[0])
-    b, other_depth = _open(sides[1], items[1], items[3], pairs.back, marks[1])
-    return a, b, depth, other_depth
-
-
 def descend(
     pairs: Pairs,
     both: Both,
     sides: tuple[Lists, Lists],
     marks: tuple[Bool, Bool],
     busy: tuple[Bool, Bool],
-    held: tuple[list[int], list[int]],
+    held: list[tuple[list[int], list[int]]],
 ) -> None:
-    """What two modules hold, and then what each two of it hold in which anything is open."""
-    a, b = (numbers(*one) for one in held)
-    items = opened(pairs, sides, marks, (a, b, np.zeros_like(a), np.zeros_like(b)))
-    for attempt in range(100):
-        while _open_unequalled(pairs, items[0], items[1], *marks):
-            items = opened(pairs, sides, marks, items)
-        pair_lists(pairs, *items)
-        if not attempt:
-            _pair_traded(pairs, *items, other_calls=True)
-        _pair_equal(pairs, items[0], items[1])
-        _pair_moved(pairs, *items)
-        alone = [one for one in items[0].tolist() if both.left[one].is_module]
-        alone = [one for one in alone if pairs.partner[one] < 0]
-        others = [one for one in items[1].tolist() if both.right[one].is_module]
-        others = [one for one in others if pairs.back[one] < 0]
-        if not alone and not others:
-            break
-        _open_largest(*sides, numbers(*alone), numbers(*others), *marks, attempt >= 8)
-        items = opened(pairs, sides, marks, items)
-    _pair_traded(pairs, *items)
-    hosts = [one for one in items[0].tolist() if both.left[one].is_module]
-    for host in [one for one in hosts if pairs.partner[one] >= 0 and busy[0][one]]:
-        partner = int(pairs.partner[host])
-        inside = sides[0].inside(host).tolist(), sides[1].inside(partner).tolist()
-        if busy[1][partner] and all(inside):
-            descend(pairs, both, sides, marks, busy, inside)
+    """What each two modules of a level hold, and then the level below, as far as it is open."""
+
+    def opened(side: int, nodes: list[int], depth: int = 0) -> list[tuple[int, int]]:
+        partner = pairs.back if side else pairs.partner
+        found = []
+        for node in nodes:
+            if marks[side][node] and partner[node] < 0:
+                below = sides[side].inside(numbers(node)).nodes.tolist()
+                found += opened(side, below, depth + 1)
+            else:
+                found.append((node, depth))
+        return found
+
+    def items_of(here: list[int], there: list[int]) -> Items:
+        columns = [
+            numbers(*(one[place] for one in opened(side, nodes)))
+            for place in (0, 1)
+            for side, nodes in enumerate((here, there))
+        ]
+        return columns[0], columns[1], columns[2], columns[3]
+
+    level = [items_of(*some) for some in held]
+    lists = [(items[0].tolist(), items[1].tolist()) for items in level]
+    alike = [plainly_look_alike(replace(both, pairs=pairs), *some) for some in lists]
+    for some, is_alike in zip(lists, alike, strict=True):
+        pair_plainly_alike(pairs, *some, is_alike=is_alike)
+    below: list[int] = []
+    for some, items in zip(held, level, strict=True):
+        for attempt in range(100 if all(map(len, items[:2])) else 0):
+            while _open_unequalled(pairs, items[0], items[1], *marks):
+                items = items_of(*some)
+            pair_lists(pairs, *items)
+            if not attempt:
+                _pair_traded(pairs, *items, other_calls=True)
+            _pair_equal(pairs, items[0], items[1])
+            _pair_moved(pairs, *items)
+            alone = [one for one in items[0].tolist() if both.left[one].is_module]
+            alone = [one for one in alone if pairs.partner[one] < 0]
+            others = [one for one in items[1].tolist() if both.right[one].is_module]
+            others = [one for one in others if pairs.back[one] < 0]
+            if not alone and not others:
+                _pair_traded(pairs, *items)
+                break
+            _open_largest(*sides, numbers(*alone), numbers(*others), *marks, attempt >= 8)
+            items = items_of(*some)
+        below += [one for one in items[0].tolist() if both.left[one].is_module]
+    hosts = sorted(one for one in below if pairs.partner[one] >= 0 and busy[0][one])
+    inside = [
+        (
+            sides[0].inside(numbers(host)).nodes.tolist(),
+            sides[1].inside(pairs.partner[[host]]).nodes.tolist(),
+        )
+        for host in hosts
+        if busy[1][pairs.partner[host]]
+    ]
+    if inside:
+        descend(pairs, both, sides, marks, busy, inside)
 
 
 @settings(max_examples=costly_examples(60))
@@ -90,14 +120,17 @@ def test_what_is_matched_is_gone_through_from_the_root_down(random: Random) -> N
     def plainly(pairs: Pairs) -> None:
         sides = lists(pairs)
         busy = _has_work(sides[0], pairs.partner), _has_work(sides[1], pairs.back)
-        held = sides[0].inside(0).tolist(), sides[1].inside(0).tolist()
+        held = [side.inside(numbers(0)).nodes.tolist() for side in sides]
         steps = [range(1 + max(one.micro_step for one in side.nodes)) for side in plain]
-        for step in range(min(map(len, steps))):
-            tops = [
+        tops = [
+            [
                 [one for one in some if side[one].micro_step == step]
-                for side, some in zip(plain, held, strict=True)
+                for step in range(max(map(len, steps)))
             ]
-            descend(pairs, both, sides, (marks[0][1], marks[1][1]), busy, (tops[0], tops[1]))
+            for side, some in zip(plain, held, strict=True)
+        ]
+        level = list(zip(*tops, strict=True))
+        descend(pairs, both, sides, (marks[0][1], marks[1][1]), busy, level)
 
     check(
         both,

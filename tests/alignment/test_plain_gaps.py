@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.scores import IMPOSSIBLE, THRESHOLD, Trust, scores
+from msprobe_builder.align.evidence.scores import IMPOSSIBLE, THRESHOLD, scores
+from msprobe_builder.align.evidence.trust import Trust
 from msprobe_builder.align.pairing import inside
 from msprobe_builder.align.pairing.inside import (
     _pair_equal,

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 
-from msprobe_builder.align.evidence.scores import Trust, levels
 from msprobe_builder.align.evidence.tolerances import EQUAL
+from msprobe_builder.align.evidence.trust import Trust, levels
 from msprobe_builder.align.groups import find
 from msprobe_builder.align.groups.fused import name_of
 from msprobe_builder.align.pairing.pairs import Pairs

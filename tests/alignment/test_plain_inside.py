@@ -9,20 +9,26 @@ import numpy as np
 from hypothesis import given, settings
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.scores import Trust
+from msprobe_builder.align.evidence.trust import Trust
+from msprobe_builder.align.pairing.alike import pair_alike
 from msprobe_builder.align.pairing.inside import (
-    Lists,
     _has_work,
-    _look_alike,
-    _open,
     _open_largest,
     _open_unequalled,
     _parallel,
 )
+from msprobe_builder.align.pairing.lists import Items, Lists
+from msprobe_builder.align.pairing.pairs import Pairs
 from tests.alignment.drawn_sides import PALETTE, UNKNOWN, altered, some_pairs, some_plain, trusted
-from tests.alignment.plain_pairs import numbers, some_both, some_flags
+from tests.alignment.plain_pairs import (
+    check,
+    numbers,
+    pair_plainly_alike,
+    plainly_look_alike,
+    some_both,
+    some_flags,
+)
 from tests.alignment.plain_sides import (
-    Both,
     Node,
     Plain,
     both_of,
@@ -62,14 +68,25 @@ def test_modules_are_replaced_by_what_they_hold_at_any_depth(random: Random) -> 
         return [found for one in held(node) for found in opened(one, depth + 1)]
 
     for node in range(len(plain)):
-        assert lists.inside(node).tolist() == held(node)
+        assert lists.inside(numbers(node)).nodes.tolist() == held(node)
         free = [one for one in plain.held[node] if takes_part[one] and partner[one] < 0]
         assert _has_work(lists, partner)[node] == bool(free)
-    items = held(0)
-    depth = [random.randint(0, 1) for _ in items]
-    found = _open(lists, numbers(*items), numbers(*depth), partner, dissolved)
-    expected = [each for node, far in zip(items, depth, strict=True) for each in opened(node, far)]
-    assert [*zip(*(one.tolist() for one in found), strict=True)] == expected
+    hosts = random.sample(range(len(plain)), random.randint(1, len(plain)))
+    found = lists.inside(numbers(*hosts))
+    assert found.of.tolist() == [place for place, one in enumerate(hosts) for _ in held(one)]
+    found = lists.opened(found, partner, dissolved)
+    expected = [
+        (place, *each)
+        for place, host in enumerate(hosts)
+        for one in held(host)
+        for each in opened(one, 0)
+    ]
+    columns = found.of, found.nodes, found.depth
+    assert [*zip(*(one.tolist() for one in columns), strict=True)] == expected
+    for place in range(len(hosts)):
+        of = [each[1:] for each in expected if each[0] == place]
+        part = found.of_list(place)
+        assert [*zip(part.nodes.tolist(), part.depth.tolist(), strict=True)] == of
 
 
 @settings(max_examples=costly_examples(80))
@@ -131,55 +148,49 @@ def test_the_largest_without_a_partner_are_opened_first(random: Random) -> None:
 # -- lists without a question ------------------------------------------------------------
 
 
-def plainly_look_alike(both: Both, a: list[int], b: list[int]) -> bool:
-    left, right, pairs, known = both.left, both.right, both.pairs, both.pairs.known
-    if len(a) != len(b):
-        return False
-    differing = 0
-    for i, j in zip(a, b, strict=True):
-        one, other = left[i], right[j]
-        its, there = int(pairs.partner[i]), int(pairs.back[j])
-        if one.operator != other.operator or its not in (-1, j) or there not in (-1, i):
-            return False
-        sites = int(known.site[i]), int(known.other_site[j])
-        if 0 not in sites and sites[0] != sites[1]:
-            return False
-        for section in ("inputs", "outputs", "parameters"):
-            parts = getattr(one, section), getattr(other, section)
-            same = [shapes(part) if known.trust.same_shapes else elements(part) for part in parts]
-            if same[0] != same[1]:
-                return False
-        if one.operator < 0:
-            operators = [
-                sorted(side[call].operator for call in side.calls_below(node))
-                for side, node in ((left, i), (right, j))
-            ]
-            said = known.words.do_other_things(numbers(i), known.other_words, numbers(j))
-            if operators[0] != operators[1] or said.any():
-                return False
-        norms = norm_of(one.outputs), norm_of(other.outputs)
-        is_known = not np.isnan(sum(norms)) and norms != (0.0, 0.0)
-        differing += is_known and level(one, other, "outputs") < 2
-    return not known.trust.equal or not differing
+def several(lists: list[list[int]]) -> Items:
+    """Items of lists, none of them reached through a dissolved module."""
+    of = [place for place, some in enumerate(lists) for _ in some]
+    nodes = numbers(*(one for some in lists for one in some))
+    return Items(nodes, np.zeros_like(nodes), numbers(*of))
 
 
 @settings(max_examples=costly_examples(70))
 @given(RANDOMS)
-def test_lists_look_alike_where_nothing_is_open_item_by_item(random: Random) -> None:
+def test_lists_that_look_alike_item_by_item_are_matched_in_their_order(random: Random) -> None:
+    """All lists of a level at once, and each by itself."""
     tells = random.random() < 0.5
-    left = some_plain(random, 4, palette=PALETTE[:2] if tells else UNKNOWN[:2], modules=0.4)
+    left = some_plain(random, 6, palette=PALETTE[:2] if tells else UNKNOWN[:2], modules=0.4)
     right = left if random.random() < 0.4 else altered(random, left, 0.1)
     chosen = some_pairs(random, left, right, 0.2, alike=True) if random.random() < 0.4 else {}
-    a, b = left.children(0), right.children(0)
+    hosts = [0, *(one for one in range(1, len(left)) if left[one].is_module)]
+    lists = [left.children(one) for one in hosts]
+    others = [right.children(one) if one < len(right) else [] for one in hosts]
     if random.random() < 0.6:
-        chosen = {one: two for one, two in zip(a, b, strict=False) if random.random() < 0.3}
-    if b and random.random() < 0.2:  # the counterpart of one belongs to what is elsewhere
-        chosen = {random.randrange(1, len(left)): random.choice(b)}
+        both_first = zip(lists[0], others[0], strict=False)
+        chosen = {one: two for one, two in both_first if random.random() < 0.3}
+    if others[0] and random.random() < 0.2:  # the counterpart of one belongs to what is elsewhere
+        chosen = {random.randrange(1, len(left)): random.choice(others[0])}
     trust = random.choice([Trust(), trusted(), Trust(same_shapes=False)])
     sites = [np.array(random.choices([0, 0, 0, 0, 1, 2], k=len(one))) for one in (left, right)]
-    both = both_of(left, right, chosen, trust=trust, site=sites[0], other_site=sites[1])
-    found = _look_alike(both.pairs, numbers(*a), numbers(*b))
-    assert found == plainly_look_alike(both, a, b)
+    same_code, one_code = random.random() < 0.9, random.random() < 0.5
+    both = both_of(
+        left,
+        right,
+        chosen,
+        trust=trust,
+        site=sites[0],
+        other_site=sites[1],
+        same_code=same_code,
+        one_code=one_code,
+    )
+
+    def plainly(pairs: Pairs) -> None:
+        match = [plainly_look_alike(both, a, b) for a, b in zip(lists, others, strict=True)]
+        for a, b, is_alike in zip(lists, others, match, strict=True):
+            pair_plainly_alike(pairs, a, b, is_alike=is_alike)
+
+    check(both, lambda pairs: pair_alike(pairs, several(lists), several(others)), plainly)
 
 
 def plainly_parallel(plain: Plain, nodes: list[int]) -> list[bool]:

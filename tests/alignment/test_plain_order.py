@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.scores import THRESHOLD, Trust
+from msprobe_builder.align.evidence.scores import THRESHOLD
+from msprobe_builder.align.evidence.trust import Trust
 from msprobe_builder.align.pairing.order_and_flow import (
     _alike,
     _exchangeable,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.scores import Trust
+from msprobe_builder.align.evidence.trust import Trust
 from msprobe_builder.align.pairing.repeated_calls import (
     exchangeable,
     one_code,

@@ -17,8 +17,9 @@ from msprobe_builder.align.pairing.backward import (
     _pair_gradients,
     pair_backward,
 )
-from msprobe_builder.align.pairing.inside import Lists, pair_inside
+from msprobe_builder.align.pairing.inside import pair_inside
 from msprobe_builder.align.pairing.links import forward_of, gradients_of, origins
+from msprobe_builder.align.pairing.lists import Lists
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.align.pairing.sequences import decide
 from msprobe_builder.base.codes import Evidence
@@ -182,13 +183,17 @@ def by_work(
 def test_what_belongs_to_a_pair_is_one_and_pairs_of_names_give_way(random: Random) -> None:
     both = some_both(random)
     sides = both.left, both.right
-    work = [[random.randint(-1, len(side) - 1) for _ in range(len(side))] for side in sides]
-    work = (
-        [[plain_forward_of(side, one) for one in range(len(side))] for side in sides]
-        if random.random() < 0.5
-        else work
-    )
     chosen = [[one for one in range(1, len(side)) if random.random() < 0.7] for side in sides]
+    others = [
+        [-1, *(one for one in range(len(side)) if one not in some)]
+        for side, some in zip(sides, chosen, strict=True)
+    ]
+    work = [
+        [random.choice(some) for _ in range(len(side))]
+        for side, some in zip(sides, others, strict=True)
+    ]
+    if random.random() < 0.5:
+        work = [[plain_forward_of(side, one) for one in range(len(side))] for side in sides]
     flags = [np.isin(np.arange(len(side)), some) for side, some in zip(sides, chosen, strict=True)]
     check(
         both,

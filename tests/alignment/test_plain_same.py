@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from msprobe_builder.align.evidence.scores import Trust
+from msprobe_builder.align.evidence.trust import Trust
 from msprobe_builder.align.pairing import same
 from msprobe_builder.align.pairing.across import around
 from msprobe_builder.align.pairing.alternating_passes import in_one_round

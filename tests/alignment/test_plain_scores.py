@@ -13,8 +13,9 @@ from hypothesis import given, settings
 
 from msprobe_builder.align.evidence.guesses import held_guesses
 from msprobe_builder.align.evidence.holding import holds
-from msprobe_builder.align.evidence.scores import IMPOSSIBLE, Known, Trust, scores, trust_of
+from msprobe_builder.align.evidence.scores import IMPOSSIBLE, Known, scores
 from msprobe_builder.align.evidence.sizes import given_other_sizes, other_form, takes_more
+from msprobe_builder.align.evidence.trust import Trust, trust_of
 from msprobe_builder.align.evidence.words import Words
 from msprobe_builder.dump.names import parse_name
 from msprobe_builder.operators.table import paired_name

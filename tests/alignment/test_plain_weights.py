@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 from hypothesis import given, settings
 
-from msprobe_builder.align.evidence.scores import Trust
+from msprobe_builder.align.evidence.trust import Trust
 from msprobe_builder.align.pairing.across import around
 from msprobe_builder.align.pairing.pairs import Pairs, note
 from msprobe_builder.align.pairing.weights import contradicted, pair_by_weights

@@ -14,10 +14,10 @@ from random import Random
 import numpy as np
 from hypothesis import given
 
-from msprobe_builder.align.evidence.scores import disagreeing, levels, trust_of
 from msprobe_builder.align.evidence.sites import shared_sites
 from msprobe_builder.align.evidence.sizes import given_other_sizes, other_form, takes_more
 from msprobe_builder.align.evidence.traits import Traits, has_values, traits_of
+from msprobe_builder.align.evidence.trust import disagreeing, levels, trust_of
 from msprobe_builder.align.pairing.offers import _free_around
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.source import InMemoryDump
@@ -249,7 +249,7 @@ def test_pairs_are_weighed_by_what_the_records_say(random: Random) -> None:
         if not math.isnan(x[0] + y[0]) and (x[0] != 0 or y[0] != 0):
             differing += level_of(mine["outputs"], theirs["outputs"]) < 2
     grid = np.repeat(a, len(b)), np.tile(b, len(a))
-    assert disagreeing(left.traits.outputs, right.traits.outputs, *grid) == differing
+    assert disagreeing(left.traits.outputs, right.traits.outputs, *grid).sum() == differing
 
 
 RELATIONS = (1.0, 1.01, 2.0)  # equal, near and another norm

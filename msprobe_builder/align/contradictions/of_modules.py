@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.contradictions.passes import passes_in_another_order
-from msprobe_builder.align.evidence.scores import MORE, levels
+from msprobe_builder.align.evidence.scores import MORE
 from msprobe_builder.align.evidence.traits import Traits
+from msprobe_builder.align.evidence.trust import levels
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.dump.names import Kind
 

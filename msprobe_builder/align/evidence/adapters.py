@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.scores import levels
 from msprobe_builder.align.evidence.traits import Tensors, Traits
+from msprobe_builder.align.evidence.trust import levels
 from msprobe_builder.dump.names import Kind
 
 Int = NDArray[np.int64]

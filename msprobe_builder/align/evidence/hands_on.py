@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.operators import maybe_hands_on, numbers_of
-from msprobe_builder.align.evidence.scores import levels
 from msprobe_builder.align.evidence.traits import Traits
+from msprobe_builder.align.evidence.trust import levels
 from msprobe_builder.dump.names import Kind
 
 Int = NDArray[np.int64]

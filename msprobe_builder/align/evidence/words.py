@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.classes import kind_of_class
 from msprobe_builder.align.evidence.traits import Traits
-from msprobe_builder.dump.names import Kind, parse_gradients
+from msprobe_builder.dump.names import parse_gradients
 from msprobe_builder.graph.tree import Tree
 
 Int = NDArray[np.int64]
@@ -83,21 +83,18 @@ class Words:
 
     def __init__(self, tree: Tree) -> None:
         self._label: list[Label] = []
-        self.of_node = np.zeros(len(tree), dtype=np.int64)
-        known: dict[str, int] = {}
         row: dict[tuple[str, str], set[int]] = {}  # labels of one class with numbers in one list
-        for node, name in enumerate(tree.parsed):
-            if name.kind is not Kind.MODULE:
-                continue
-            found = known.get(name.stem)
-            if found is None:
-                found = known[name.stem] = len(self._label)
-                label = _label(name.stem)
-                self._label.append(label)
-                if label.number >= 0:
-                    path, _, class_name = name.stem.rpartition(".")
-                    row.setdefault((path.rpartition(".")[0], class_name), set()).add(found)
-            self.of_node[node] = found
+        calls = tree.calls
+        modules = np.flatnonzero(calls.is_module)
+        stems, first = np.unique(calls.stem[modules], return_index=True)
+        of_stem = np.zeros(len(calls.stems), dtype=np.int64)
+        for found, one in enumerate(stems[np.argsort(first)].tolist()):  # in the order of calls
+            stem, of_stem[one] = calls.stems[one], found
+            self._label.append(_label(stem))
+            if self._label[-1].number >= 0:
+                path, _, class_name = stem.rpartition(".")
+                row.setdefault((path.rpartition(".")[0], class_name), set()).add(found)
+        self.of_node = np.where(calls.is_module, of_stem[calls.stem], 0)
         for labels in row.values():
             if len(labels) == 1:
                 self._label[min(labels)] = replace(self._label[min(labels)], number=-1)

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.flow import Flow, alike, guessed, inputs_of, outputs_of
-from msprobe_builder.align.evidence.scores import levels
 from msprobe_builder.align.evidence.tolerances import EQUAL
+from msprobe_builder.align.evidence.trust import levels
 from msprobe_builder.align.groups.between import find_between
 from msprobe_builder.align.groups.fused import name_of
 from msprobe_builder.align.groups.no_groups import are_pairs

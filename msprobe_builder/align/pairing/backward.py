@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.traits import Traits
-from msprobe_builder.align.pairing.inside import Lists, pair_inside
+from msprobe_builder.align.pairing.inside import pair_inside
 from msprobe_builder.align.pairing.links import Gradients, forward_of, gradients_of, origins
+from msprobe_builder.align.pairing.lists import Lists
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Direction, Kind
@@ -59,21 +60,22 @@ def _pair_by_work(
     pairs: Pairs, work: list[Int], takes_part: list[Bool], evidence: Evidence
 ) -> None:
     """Match nodes whose ``work`` is a pair, as sure as that; several of one call in their order."""
-    groups: list[dict[int, list[int]]] = []
-    for of, nodes in zip(work, takes_part, strict=True):
-        group: dict[int, list[int]] = {}
-        nodes = nodes & (of >= 0)
-        for node in np.flatnonzero(nodes).tolist():
-            group.setdefault(int(of[node]), []).append(node)
-        groups.append(group)
-    for first, nodes_of in groups[0].items():
-        other = int(pairs.partner[first])
-        weight = float(pairs.weight[first]) if pairs.evidence[first] else _BY_NAME
-        for i, j in zip(nodes_of, groups[1].get(other, []), strict=False):
-            if pairs.partner[i] == j:
-                continue
-            _make_room(pairs, i, j)
-            pairs.add(i, j, evidence, weight)
+    nodes, keys = [], []
+    wanted = np.where(work[0] >= 0, pairs.partner[work[0]], -1), work[1]
+    for of, which in zip(wanted, takes_part, strict=True):
+        found = np.flatnonzero(which & (of >= 0))
+        found = found[np.argsort(of[found], kind="stable")]
+        turn = np.arange(len(found)) - np.searchsorted(of[found], of[found])
+        nodes.append(found)
+        keys.append(of[found] * len(pairs.npu) + turn)
+    _, a, b = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
+    i, j = nodes[0][a], nodes[1][b]
+    new = pairs.partner[i] != j
+    i, j = i[new], j[new]
+    _make_room(pairs, i, j)
+    first = work[0][i]
+    weight = np.where(pairs.evidence[first] > 0, pairs.weight[first], _BY_NAME)
+    pairs.add_all(i, j, evidence, weight)
 
 
 def _pair_inside_of_matched(pairs: Pairs, calls: list[Bool]) -> None:
@@ -91,15 +93,18 @@ def _pair_inside_of_matched(pairs: Pairs, calls: list[Bool]) -> None:
     pair_inside(pairs, lists[0], lists[1], dissolved[0], dissolved[1])
 
 
-def _make_room(pairs: Pairs, i: int, j: int) -> None:
-    """Drop the pairs of equal names that two nodes are in; those that were asked for stay."""
-    for node in (i, int(pairs.back[j])):
-        is_paired = node >= 0 and pairs.partner[node] >= 0
-        if is_paired and not pairs.asked[node] and pairs.evidence[node] == 0:
-            pairs.drop(node)
+def _make_room(pairs: Pairs, i: Int, j: Int) -> None:
+    """Drop the pairs of equal names that nodes are in; those that were asked for stay."""
+    nodes = np.unique(np.r_[i, pairs.back[j]])
+    is_paired = (nodes >= 0) & (pairs.partner[nodes] >= 0)
+    for node in nodes[is_paired & ~pairs.asked[nodes] & (pairs.evidence[nodes] == 0)].tolist():
+        pairs.drop(node)
 
 
 def _pair_gradients(pairs: Pairs) -> None:
+    own, there = gradients_of(pairs.npu), gradients_of(pairs.bench)
+    if not own or not there:
+        return
     stems: dict[str, dict[str, int]] = {}
     modules = np.flatnonzero((pairs.partner > 0) & (pairs.npu.outline.kind == Kind.MODULE))
     names, other_names = pairs.npu.outline.tree.parsed, pairs.bench.outline.tree.parsed
@@ -107,7 +112,6 @@ def _pair_gradients(pairs: Pairs) -> None:
         votes = stems.setdefault(names[node].stem, {})
         other = other_names[pairs.partner[node]].stem
         votes[other] = votes.get(other, 0) + 1
-    own, there = gradients_of(pairs.npu), gradients_of(pairs.bench)
     calls, others_calls = pairs.npu.outline.tree.calls, pairs.bench.outline.tree.calls
     if count_gradients_otherwise(calls, others_calls):  # alike is what the first pass brings
         later = [one for one in own if _pass_of(pairs.npu, one)]
@@ -122,7 +126,7 @@ def _pair_gradients(pairs: Pairs) -> None:
             best = max(stems[stem], key=stems[stem].__getitem__)
             other = others.get((best, call), -1)
             if other >= 0 and pairs.partner[node] != other:
-                _make_room(pairs, node, other)
+                _make_room(pairs, np.array([node]), np.array([other]))
                 pairs.add(node, other, Evidence.GRADIENT, 5.0)
 
 

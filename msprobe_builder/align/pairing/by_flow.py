@@ -162,6 +162,8 @@ def _computed_by(flow: Flow, moves: NDArray[np.bool_]) -> Int:
     first = np.full(len(moves), -1, dtype=np.int64)
     is_leaf = flow.is_leaf[table.node]
     rows = np.flatnonzero((table.section == Section.INPUT) & table.is_tensor & is_leaf)
+    if not len(rows):
+        return first
     first[table.node[rows][::-1]] = rows[::-1]
     source = np.where(first >= 0, flow.source[first], -1)
     maker = np.where(source >= 0, table.node[source], -1)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.scores import IMPOSSIBLE, THRESHOLD, disagreeing, levels, scores
-from msprobe_builder.align.evidence.sites import at_other_sites
+from msprobe_builder.align.evidence.scores import IMPOSSIBLE, THRESHOLD, scores
 from msprobe_builder.align.evidence.traits import Traits
-from msprobe_builder.align.pairing.anchors import align_leaves, by_micro_step
+from msprobe_builder.align.evidence.trust import levels
+from msprobe_builder.align.pairing.alike import pair_alike
+from msprobe_builder.align.pairing.anchors import align_leaves
 from msprobe_builder.align.pairing.fused_projections import pair_last
+from msprobe_builder.align.pairing.lists import Items, Lists
 from msprobe_builder.align.pairing.pairs import Pairs, note
 from msprobe_builder.align.pairing.repeated_calls import (
     LOOP,
@@ -22,7 +24,6 @@ from msprobe_builder.align.pairing.repeated_calls import (
 )
 from msprobe_builder.align.pairing.sequences import clear, decide
 from msprobe_builder.align.pairing.unordered import (
-    has_twins,
     named_apart,
     told_by_words,
     without_order,
@@ -44,76 +45,69 @@ _BLOCK, _MOST = 4, 0.75  # modules with weights that trade places as one, and le
 _FAST = 4.0  # weight that each of these needs
 
 
-@dataclass(frozen=True)
-class Lists:
-    """The nodes of one direction by the module that makes them, collections seen through."""
-
-    side: Traits
-    nodes: Int
-    hosts: Int
-
-    @staticmethod
-    def of(side: Traits, takes_part: Bool) -> Lists:
-        """The nodes that take part, by host and then in order."""
-        nodes = np.flatnonzero(takes_part)
-        nodes = nodes[np.argsort(side.outline.host[nodes], kind="stable")]
-        return Lists(side, nodes, side.outline.host[nodes])
-
-    def inside(self, host: int) -> Int:
-        """What a module holds, in order."""
-        begin, end = np.searchsorted(self.hosts, [host, host + 1])
-        return self.nodes[begin:end]
-
-
 def pair_inside(
     pairs: Pairs, npu: Lists, bench: Lists, dissolved: Bool, other_dissolved: Bool
 ) -> None:
-    """Match what matched modules hold, from the root down.
+    """Match what matched modules hold, from the root down, level by level.
 
     A module without a partner is dissolved: what it holds counts as made by its host. Those in
     ``dissolved`` are from the beginning, others when nothing is found for them.
     """
     busy, other_busy = _has_work(npu, pairs.partner), _has_work(bench, pairs.back)
-    tops = by_micro_step(npu.side, npu.inside(0))
-    other_tops = by_micro_step(bench.side, bench.inside(0))
-    for top, other_top in zip(tops, other_tops, strict=False):
-        pending = [(top, other_top)]
-        while pending:
-            a, b = pending.pop()
-            a, depth = _open(npu, a, np.zeros_like(a), pairs.partner, dissolved)
-            b, other_depth = _open(bench, b, np.zeros_like(b), pairs.back, other_dissolved)
-            for attempt in count():
-                while _open_unequalled(pairs, a, b, dissolved, other_dissolved):
-                    a, depth = _open(npu, a, depth, pairs.partner, dissolved)
-                    b, other_depth = _open(bench, b, other_depth, pairs.back, other_dissolved)
-                pair_lists(pairs, a, b, depth, other_depth)
-                if (pairs.partner[a] < 0).any() and (pairs.back[b] < 0).any():
-                    if attempt == 0:
-                        _pair_traded(pairs, a, b, depth, other_depth, other_calls=True)
-                    _pair_equal(pairs, a, b)
-                    _pair_moved(pairs, a, b, depth, other_depth)
-                unmatched = _unmatched(npu.side, a, pairs.partner)
-                other_unmatched = _unmatched(bench.side, b, pairs.back)
-                if not len(unmatched) and not len(other_unmatched):
-                    break
-                _open_largest(
-                    npu,
-                    bench,
-                    unmatched,
-                    other_unmatched,
-                    dissolved,
-                    other_dissolved,
-                    attempt >= _PATIENCE,
-                )
-                a, depth = _open(npu, a, depth, pairs.partner, dissolved)
-                b, other_depth = _open(bench, b, other_depth, pairs.back, other_dissolved)
-            _pair_traded(pairs, a, b, depth, other_depth)
-            is_module = npu.side.outline.kind[a] == Kind.MODULE
-            hosts = a[is_module & (pairs.partner[a] >= 0) & busy[a]]
-            for host in hosts[other_busy[pairs.partner[hosts]]][::-1].tolist():
-                held, other_held = npu.inside(host), bench.inside(int(pairs.partner[host]))
-                if len(held) and len(other_held):
-                    pending.append((held, other_held))
+    marks = dissolved, other_dissolved
+    a, b = npu.tops(), bench.tops()
+    while len(a.nodes) and len(b.nodes):
+        a = npu.opened(a, pairs.partner, dissolved)
+        b = bench.opened(b, pairs.back, other_dissolved)
+        pair_alike(pairs, a, b)
+        reached = [a.nodes]
+        for own, other in _with_open(pairs, a, b):
+            reached.append(_pair_list(pairs, npu, bench, own, other, marks))
+        nodes = np.unique(np.concatenate(reached))
+        is_host = (npu.side.outline.kind[nodes] == Kind.MODULE) & (pairs.partner[nodes] >= 0)
+        hosts = nodes[is_host & busy[nodes]]
+        hosts = hosts[other_busy[pairs.partner[hosts]]]
+        a, b = npu.inside(hosts), bench.inside(pairs.partner[hosts])
+
+
+def _with_open(pairs: Pairs, a: Items, b: Items) -> Iterator[tuple[Items, Items]]:
+    """The lists of which both sides have some items, and in which something is left to do."""
+    size = min(a.number, b.number)
+    sides = (pairs.npu, a, pairs.partner), (pairs.bench, b, pairs.back)
+    has, free, modules = np.zeros((3, 2, size), dtype=bool)
+    for place, (side, items, partner) in enumerate(sides):
+        is_free = partner[items.nodes] < 0
+        is_module = side.outline.kind[items.nodes] == Kind.MODULE
+        for found, which in ((has, ...), (free, is_free), (modules, is_free & is_module)):
+            found[place] = np.bincount(items.of[which], minlength=size)[:size]
+    for one in np.flatnonzero(has.all(axis=0) & (free.all(axis=0) | modules.any(axis=0))).tolist():
+        yield a.of_list(one), b.of_list(one)
+
+
+def _pair_list(
+    pairs: Pairs, npu: Lists, bench: Lists, a: Items, b: Items, marks: tuple[Bool, Bool]
+) -> Int:
+    """Match the items of two lists, which are opened as long as modules are left; all items."""
+    for attempt in count():
+        while _open_unequalled(pairs, a.nodes, b.nodes, *marks):
+            a = npu.opened(a, pairs.partner, marks[0])
+            b = bench.opened(b, pairs.back, marks[1])
+        lists = a.nodes, b.nodes, a.depth, b.depth
+        pair_lists(pairs, *lists)
+        if (pairs.partner[a.nodes] < 0).any() and (pairs.back[b.nodes] < 0).any():
+            if attempt == 0:
+                _pair_traded(pairs, *lists, other_calls=True)
+            _pair_equal(pairs, a.nodes, b.nodes)
+            _pair_moved(pairs, *lists)
+        left = _unmatched(npu.side, a.nodes, pairs.partner)
+        other_left = _unmatched(bench.side, b.nodes, pairs.back)
+        if not len(left) and not len(other_left):
+            break
+        _open_largest(npu, bench, left, other_left, *marks, attempt >= _PATIENCE)
+        a = npu.opened(a, pairs.partner, marks[0])
+        b = bench.opened(b, pairs.back, marks[1])
+    _pair_traded(pairs, a.nodes, b.nodes, a.depth, b.depth)
+    return a.nodes
 
 
 def _has_work(lists: Lists, partner: Int) -> Bool:
@@ -122,22 +116,6 @@ def _has_work(lists: Lists, partner: Int) -> Bool:
     free[lists.nodes[partner[lists.nodes] < 0] + 1] = 1
     sums = np.cumsum(free)
     return np.asarray(sums[lists.side.outline.tree.subtree_end + 1] > sums[:-1])
-
-
-def _open(lists: Lists, a: Int, depth: Int, partner: Int, dissolved: Bool) -> tuple[Int, Int]:
-    """The items with dissolved modules replaced by what they hold."""
-    if not (dissolved[a] & (partner[a] < 0)).any():
-        return a, depth
-    result: list[tuple[int, int]] = []
-    pending = list(zip(a.tolist(), depth.tolist(), strict=True))[::-1]
-    while pending:
-        node, level = pending.pop()
-        if dissolved[node] and partner[node] < 0:
-            pending += [(below, level + 1) for below in lists.inside(node)[::-1].tolist()]
-        else:
-            result.append((node, level))
-    columns = np.array(result, dtype=np.int64).reshape(-1, 2)
-    return columns[:, 0], columns[:, 1]
 
 
 def _open_unequalled(pairs: Pairs, a: Int, b: Int, dissolved: Bool, other_dissolved: Bool) -> bool:
@@ -193,11 +171,6 @@ def _sizes(side: Traits, nodes: Int) -> NDArray[np.float64]:
 
 def pair_lists(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> None:
     """Match the items of two lists where the evidence decides, between those that are matched."""
-    if pairs.known.same_code and _look_alike(pairs, a, b) and not has_twins(pairs, a, b):
-        for node, other in zip(a.tolist(), b.tolist(), strict=True):
-            if pairs.add(node, other, Evidence.INSIDE, _ALIKE):
-                note(pairs, node, other)
-        return
     for last in pair_last(pairs, a, b):
         note(pairs, last, int(pairs.partner[last]))
     place = {node: index for index, node in enumerate(b.tolist())}
@@ -215,34 +188,6 @@ def pair_lists(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> No
         i, j = i[pairs.partner[a[i]] < 0], j[pairs.back[b[j]] < 0]
         if len(i) and len(j):
             pair_gap(pairs, a[i], b[j], depth[i], other_depth[j], in_order=in_order)
-
-
-def _look_alike(pairs: Pairs, a: Int, b: Int) -> bool:
-    """Whether two lists are equal item by item in all that is known, so that nothing is open."""
-    npu, bench, trust = pairs.npu, pairs.bench, pairs.known.trust
-    if len(a) != len(b) or not np.array_equal(npu.operator[a], bench.operator[b]):
-        return False
-    if ((pairs.partner[a] >= 0) & (pairs.partner[a] != b)).any():
-        return False
-    if ((pairs.back[b] >= 0) & (pairs.back[b] != a)).any():
-        return False
-    if at_other_sites(pairs.known.site[a], pairs.known.other_site[b]).any():
-        return False
-    is_module = npu.operator[a] < 0
-    words, others = pairs.known.words, pairs.known.other_words
-    if words.do_other_things(a[is_module], others, b[is_module]).any():
-        return False
-    below, other_below = npu.below[a[is_module]], bench.below[b[is_module]]
-    if not np.array_equal(below, other_below):
-        return False
-    for debug, reference in (
-        (npu.inputs, bench.inputs),
-        (npu.outputs, bench.outputs),
-        (npu.parameters, bench.parameters),
-    ):
-        if not np.array_equal(trust.extent(debug)[a], trust.extent(reference)[b]):
-            return False
-    return not trust.equal or disagreeing(npu.outputs, bench.outputs, a, b) == 0
 
 
 def pair_gap(

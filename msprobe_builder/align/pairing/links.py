@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.scores import IMPOSSIBLE, levels
+from msprobe_builder.align.evidence.scores import IMPOSSIBLE
 from msprobe_builder.align.evidence.traits import Traits
+from msprobe_builder.align.evidence.trust import levels
 from msprobe_builder.align.pairing.sequences import decide
 from msprobe_builder.dump.names import Direction, Kind, parse_gradients
 

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.flow import flow_of, guessed, is_leaf
-from msprobe_builder.align.evidence.scores import THRESHOLD, levels
+from msprobe_builder.align.evidence.scores import THRESHOLD
 from msprobe_builder.align.evidence.traits import Traits
+from msprobe_builder.align.evidence.trust import levels
 from msprobe_builder.align.pairing.anchors import by_micro_step
 from msprobe_builder.align.pairing.links import forward_of
 from msprobe_builder.align.pairing.offers_by_flow import offered_by_flow
@@ -26,6 +27,7 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.match.matching import Group
 
 Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
 
 _LARGEST = 4_000_000  # nodes of both sides that are compared
 _MOST = 5  # candidates of a node
@@ -160,7 +162,9 @@ def _by_content(pairs: Pairs) -> None:
     sides = (pairs.npu, pairs.partner), (pairs.bench, pairs.back)
     votes: Counter[tuple[int, int]] = Counter()
     goes_forward = pairs.npu.forward & pairs.bench.forward[pairs.partner]
-    for i in np.flatnonzero((pairs.partner > 0) & goes_forward).tolist():
+    inside, other_inside = (_in_free(side, partner) for side, partner in sides)
+    wanted = goes_forward & (pairs.partner > 0) & inside & other_inside[pairs.partner]
+    for i in np.flatnonzero(wanted).tolist():
         around, other_around = (
             _free_around(side, partner, node)
             for (side, partner), node in zip(sides, (i, int(pairs.partner[i])), strict=True)
@@ -172,8 +176,6 @@ def _by_content(pairs: Pairs) -> None:
         np.r_[0, np.cumsum((partner >= 0) & side.forward)] for side, partner in sides
     )
     ends, other_ends = (side.outline.tree.subtree_end for side, _ in sides)
-    if not votes:
-        return
     last = _last_pair(pairs.npu, pairs.partner), _last_pair(pairs.bench, pairs.back)
     shares = []
     for (i, j), times in votes.items():
@@ -190,6 +192,12 @@ def _last_pair(side: Traits, partner: Int) -> Int:
     matched = np.flatnonzero((partner >= 0) & side.forward)
     place = np.searchsorted(matched, side.outline.tree.subtree_end, "right") - 1
     return np.asarray(partner[matched[place]])
+
+
+def _in_free(side: Traits, partner: Int) -> Bool:
+    """Which nodes stand in a module without a partner."""
+    host = side.outline.host
+    return np.asarray((host > 0) & (partner[host] < 0))
 
 
 def _free_around(side: Traits, partner: Int, node: int) -> list[int]:

@@ -14,6 +14,8 @@ from msprobe_builder.dump.names import Kind
 from msprobe_builder.match.matching import Likely
 
 Int = NDArray[np.int64]
+Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
 
 Choices = list[tuple[int, float]]
 
@@ -31,8 +33,8 @@ class Pairs:
     partner: Int
     back: Int
     evidence: Int
-    weight: NDArray[np.float64]
-    asked: NDArray[np.bool_]
+    weight: Float
+    asked: Bool
     # By side: what the evidence says of nodes that stay open, with its weight, the best first.
     open: tuple[dict[int, Choices], dict[int, Choices]] = field(default_factory=lambda: ({}, {}))
     denied: set[tuple[int, int]] = field(default_factory=set)
@@ -44,6 +46,17 @@ class Pairs:
         self.partner[i], self.back[j] = j, i
         self.evidence[i], self.weight[i] = evidence, weight
         return True
+
+    def add_all(self, a: Int, b: Int, evidence: Evidence, weight: Float) -> Bool:
+        """The same of many pairs, of which none shares a node with another; which are new."""
+        new = (self.partner[a] < 0) & (self.back[b] < 0)
+        if self.denied:
+            both = zip(a.tolist(), b.tolist(), strict=True)
+            new &= np.array([one not in self.denied for one in both], dtype=bool)
+        a, b = a[new], b[new]
+        self.partner[a], self.back[b] = b, a
+        self.evidence[a], self.weight[a] = evidence, weight[new]
+        return np.asarray(new)
 
     def alike(self, i: int, j: int) -> bool:
         """Whether two nodes do one thing with tensors of one extent, and may become a pair."""
@@ -106,9 +119,17 @@ class Pairs:
 
 def note(pairs: Pairs, i: int, j: int) -> None:
     """Remember which modules were matched, and where the counter of a call stands."""
-    stem, other = int(pairs.known.stem[i]), int(pairs.known.other_stem[j])
-    if stem == other:
-        pairs.known.shift[stem] = int(pairs.known.call[i] - pairs.known.other_call[j])
-    if pairs.npu.outline.kind[i] == Kind.MODULE:
-        pairs.known.stems.setdefault(stem, other)
-        pairs.known.taken_stems.add(other)
+    note_all(pairs, np.array([i]), np.array([j]))
+
+
+def note_all(pairs: Pairs, a: Int, b: Int) -> None:
+    """The same of many pairs, one after the other."""
+    known = pairs.known
+    stem, other = known.stem[a], known.other_stem[b]
+    same, shift = stem == other, known.call[a] - known.other_call[b]
+    known.shift.update(zip(stem[same].tolist(), shift[same].tolist(), strict=True))
+    is_module = pairs.npu.outline.kind[a] == Kind.MODULE
+    stem, other = stem[is_module][::-1], other[is_module][::-1]
+    for one, its in dict(zip(stem.tolist(), other.tolist(), strict=True)).items():
+        known.stems.setdefault(one, its)  # that of the first
+    known.taken_stems.update(other.tolist())

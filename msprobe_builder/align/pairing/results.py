@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.flow import is_leaf
 from msprobe_builder.align.evidence.operators import maybe_hands_on, moves, numbers_of
-from msprobe_builder.align.evidence.scores import levels
 from msprobe_builder.align.evidence.traits import Traits
+from msprobe_builder.align.evidence.trust import levels
 from msprobe_builder.align.pairing.across import around
 from msprobe_builder.align.pairing.anchors import by_micro_step
 from msprobe_builder.align.pairing.pairs import Pairs, note
@@ -176,7 +176,10 @@ def _other_result(debug: Results, reference: Results, partner: Int, other: Trait
     modules = reference.modules[:, None, None]
     same = (modules <= found) & (found <= other.outline.tree.subtree_end[modules])
     # A sum along the layers is near to the one before it: what is handed on is the very same.
-    same = same | (levels(other.outputs, other.outputs, found, wanted) == 2)
+    asked = np.nonzero(both & ~same)
+    found_there, wanted_there = (np.broadcast_to(one, both.shape)[asked] for one in (found, wanted))
+    same = np.broadcast_to(same, both.shape).copy()
+    same[asked] = levels(other.outputs, other.outputs, found_there, wanted_there) == 2
     torn = both.any(axis=(1, 2)) & ~(both & same).any(axis=(1, 2))
     return np.asarray(torn | _more_is_done(makes, found[:, :, 0], reference, other))
 

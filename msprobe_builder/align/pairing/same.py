@@ -11,8 +11,8 @@ from collections import defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.scores import levels
 from msprobe_builder.align.evidence.traits import Traits
+from msprobe_builder.align.evidence.trust import levels
 from msprobe_builder.align.pairing.across import around
 from msprobe_builder.align.pairing.pairs import Pairs, note
 from msprobe_builder.base.codes import Evidence

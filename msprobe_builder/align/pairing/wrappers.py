@@ -60,7 +60,8 @@ def pair_wrappers(pairs: Pairs, core: Int, other_core: Int) -> None:
     Where one side has more levels those are matched that alone take in and put out the same.
     """
     npu, bench = pairs.npu, pairs.bench
-    for node in np.flatnonzero((pairs.partner > 0) & (core == np.arange(len(core)))).tolist():
+    passes = _passes(npu, core) & _passes(bench, other_core)[pairs.partner]
+    for node in np.flatnonzero((pairs.partner > 0) & passes).tolist():
         chain = _around(npu, core, node)
         other = int(pairs.partner[node])
         other_chain = _around(bench, other_core, other)
@@ -68,6 +69,13 @@ def pair_wrappers(pairs: Pairs, core: Int, other_core: Int) -> None:
             chain, other_chain = _of_one_shape(npu, bench, chain, other_chain)
         for debug, reference in zip(chain, other_chain, strict=True):
             pairs.add(debug, reference, Evidence.WRAPPER, 2.0)
+
+
+def _passes(side: Traits, core: Int) -> Bool:
+    """Which modules another one only passes through to."""
+    nodes = np.arange(len(core))
+    above = np.maximum(side.outline.tree.parent, 0)
+    return np.asarray((core == nodes) & (above > 0) & (core[above] == nodes))
 
 
 def _around(side: Traits, core: Int, node: int) -> list[int]:
