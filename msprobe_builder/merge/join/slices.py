@@ -256,23 +256,13 @@ def _combined(
             ),
             shares=said[0].shares | result.provenance.shares,
             factors=dict(ChainMap(*(one.factors for one in [result.provenance, *said]))),
-            singles=_singles(tables, states),
+            singles=result.provenance.singles,
             not_finite=not_finite_in_slices(result.provenance, said, firsts),
         ),
         ranks,
         (*(d for p in parts for d in p.drifted), *drifted),
         np.array([one.share is Share.SHARD or one.reduced >= 0 for one in states], dtype=bool),
     )
-
-
-def _singles(
-    tables: Sequence[ParameterTable], states: Sequence[State]
-) -> dict[int, tuple[float, ...]]:
-    """The single numbers of the slices where each has its own, of which no whole is made."""
-    values = np.array([table.statistics[0] for table in tables])
-    is_single = (tables[0].numel == 1) & np.isfinite(values).all(axis=0) & tables[0].is_tensor
-    rows = np.flatnonzero(is_single).tolist()
-    return {row: tuple(values[:, row].tolist()) for row in rows if states[row].share is Share.LOCAL}
 
 
 def _in_whole(

@@ -175,10 +175,21 @@ def combine(
                 if first.section[row] in _WEIGHTS
             },
             factors=_factors(tables, texts, ranks),
+            singles=_singles(tables, states),
             not_finite=not_finite(tables, table, ranks),
         ),
         different,
     )
+
+
+def _singles(
+    tables: Sequence[ParameterTable], states: Sequence[State]
+) -> dict[int, tuple[float, ...]]:
+    """The single numbers of the ranks where each has its own, of which no whole is made."""
+    values = np.array([table.statistics[0] for table in tables])
+    is_single = (tables[0].numel == 1) & np.isfinite(values).all(axis=0) & tables[0].is_tensor
+    rows = np.flatnonzero(is_single).tolist()
+    return {row: tuple(values[:, row].tolist()) for row in rows if states[row].share is Share.LOCAL}
 
 
 def _factors(

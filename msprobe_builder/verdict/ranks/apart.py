@@ -14,7 +14,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.part import rows_of
+from msprobe_builder.graph.part import inputs_of, rows_of
 from msprobe_builder.graph.provenance import Provenance, told_of_apart
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.metrics.pairing import Pairs
@@ -29,6 +29,7 @@ def _holds(tree: Tree, node: int, later: list[int]) -> bool:
 
 
 _SHOWN = 2
+_NORM = 3
 
 
 def disagreeing(
@@ -54,6 +55,41 @@ def disagreeing(
         origin = begins[max(bisect_right(begins, row) - 1, 0)]
         found[row] = Place(0, int(table.node[origin]), Cause.RANK)
     return found
+
+
+def mixed_with_own(runs: Runs, provenance: Provenance, node: int) -> int:
+    """The first call that gives a number of each rank's own to what they hold alike; or ``node``.
+
+    Such as the norm of a rank's parts of gradients, which nobody added up over the ranks: an
+    update is given what that scales. Numbers are followed from call to call by what each rank has.
+    """
+    table = runs.npu.table
+    numbers = {
+        row: own
+        for row, own in provenance.singles.items()
+        if len({*own}) > 1 and table.node[row] <= node and not runs.discrete[row]
+    }
+    section = {row: int(table.section[row]) for row in numbers}
+    made: dict[tuple[float, ...], int] = {}
+    for row in sorted(numbers):
+        if section[row] == Section.OUTPUT:
+            made.setdefault(numbers[row], int(table.node[row]))
+    given: dict[int, list[int]] = {}
+    for row in numbers:
+        if section[row] == Section.INPUT:
+            given.setdefault(int(table.node[row]), []).append(row)
+    scaling = [one for one in given if one > runs.npu.calls.last_pass and one not in made.values()]
+    asked, seen, mixing = [max(scaling, default=-1)], set[int](), [node]
+    while asked:
+        call = asked.pop()
+        if call in seen or call not in given:
+            continue
+        seen.add(call)
+        alike = [row for row in inputs_of(table, call).tolist() if row not in numbers]
+        if (table.statistics[_NORM, alike] > 0).any():
+            mixing.append(call)
+        asked += [made[numbers[row]] for row in given[call] if numbers[row] in made]
+    return min(mixing)
 
 
 def own_factors(table: ParameterTable, provenance: Provenance | None, node: int) -> list[int]:

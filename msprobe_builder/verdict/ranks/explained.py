@@ -19,7 +19,12 @@ from msprobe_builder.verdict.findings import WEIGHTS, Cause
 from msprobe_builder.verdict.model.clue import CERTAIN, COUNTED, DOUBTED, ONE_SIDED, Clue, Evidence
 from msprobe_builder.verdict.model.telling import told_of_arguments
 from msprobe_builder.verdict.model.weighing import Weighing
-from msprobe_builder.verdict.ranks.apart import disagreeing, own_factors, with_own_factors
+from msprobe_builder.verdict.ranks.apart import (
+    disagreeing,
+    mixed_with_own,
+    own_factors,
+    with_own_factors,
+)
 from msprobe_builder.verdict.ranks.layers import (
     DoneOtherwise,
     done_otherwise,
@@ -155,7 +160,8 @@ class OfRanks:
             score = DOUBTED if is_gradient else CERTAIN
             told = tuple(told_of_arguments(self.counts.get(place.node, ())))
             rival = "merged" if is_gradient else ""
-            yield Clue(score, 0, place.node, Cause.RANK, row, rival=rival, told=told)
+            node = mixed_with_own(runs, provenance, place.node)
+            yield Clue(score, 0, node, Cause.RANK, row, rival=rival, told=told)
 
     def said(self, *, is_clean: bool, is_fault: bool) -> Facts:
         """What was passed over, and what nobody could compare."""
