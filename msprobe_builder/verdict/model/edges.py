@@ -62,6 +62,8 @@ def of_edges(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]:
     in_place = (table.section == Section.INPUT) & runs.npu.calls.is_api[table.node]
     written = np.flatnonzero((made >= 0) & in_place[made])
     base[written] = np.fmax(base[written], put_out[table.node[made[written]]])
+    silent = written[~_puts_out(runs)[table.node[made[written]]]]
+    base[silent] = _of_written(evidence, rows[silent], made[silent])
     averages = np.flatnonzero(are_averages(runs, evidence.does, rows))
     counterpart = np.where(made >= 0, runs.other[made], -1)
     # A call that puts parameters of ranks together takes a rank's parts of them from outside.
@@ -133,6 +135,29 @@ def _of_outputs(evidence: Evidence) -> Float:
     rows = np.flatnonzero(evidence.runs.rows(Section.OUTPUT))
     np.fmax.at(result, table.node[rows], evidence.expected.latent[rows])
     return result
+
+
+def _puts_out(runs: Runs) -> Bool:
+    """Nodes that put out a tensor."""
+    result = np.zeros(len(runs.npu.tree), dtype=bool)
+    result[runs.npu.table.node[runs.rows(Section.OUTPUT)]] = True
+    return result
+
+
+def _of_written(evidence: Evidence, rows: Int, made: Int) -> Float:
+    """What rows are off by that calls wrote to, and did not put out.
+
+    It is what these were given, all of it, over the size of what it was written to. Nobody reads
+    what memory held before that.
+    """
+    runs, seen, table = evidence.runs, evidence.seen, evidence.runs.npu.table
+    given = np.flatnonzero(runs.rows(Section.INPUT) & ~runs.meaningless & ~runs.discrete)
+    given = given[np.isin(table.node[given], table.node[made])]
+    amount = evidence.expected.latent[given] * seen.norm[given]
+    total = np.bincount(table.node[given], amount**2, len(runs.npu.tree))
+    with np.errstate(all="ignore"):
+        result = np.sqrt(total[table.node[made]]) / seen.norm[rows]
+    return np.asarray(np.minimum(result, WORST))
 
 
 def _of_averages(evidence: Evidence, rows: Int) -> Float:

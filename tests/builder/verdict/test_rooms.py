@@ -1,0 +1,81 @@
+"""Memory that calls fill with tensors: it is off by what they were given, whoever handed it out."""
+
+# mypy: disable-error-code="no-untyped-call"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.builder.verdict.live_modules import verdict_of
+
+Fill = Callable[[Tensor, Tensor, Tensor], object]  # of the room, and two tensors
+SIZE = 64
+
+
+class Filled(nn.Module):
+    """Puts two tensors into one, and looks at that."""
+
+    def __init__(self, fill: Fill, weight: Tensor) -> None:
+        super().__init__()
+        self.fill, self.weight = fill, nn.Parameter(weight, requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        first, second = x[0] * self.weight, x[1] * self.weight
+        room = torch.empty(2 * SIZE)
+        self.fill(room, first, second)
+        return room.cos().sum()
+
+
+def set_in_parts(room: Tensor, first: Tensor, second: Tensor) -> None:
+    room[:SIZE], room[SIZE:] = first, second
+
+
+def set_through_a_view(room: Tensor, first: Tensor, second: Tensor) -> None:
+    rows = room.view(2, SIZE)
+    rows[0], rows[1] = first, second
+
+
+def joined_into(room: Tensor, first: Tensor, second: Tensor) -> None:
+    torch.stack([first, second], out=room.view(2, SIZE))
+
+
+def joined_at_once(room: Tensor, first: Tensor, second: Tensor) -> None:
+    """As FSDP does: a call that puts out nothing."""
+    pytest.importorskip("torch.distributed.fsdp")
+    torch.ops.fsdp.chunk_cat([first, second], dim=0, num_chunks=1, out=room.view(1, 2 * SIZE))
+
+
+def set_twice(room: Tensor, first: Tensor, _: Tensor) -> None:
+    set_in_parts(room, first, first)
+
+
+def scaled_below(room: Tensor, first: Tensor, second: Tensor) -> None:
+    set_in_parts(room, first, second)
+    room.numpy()[:] *= 2
+
+
+@pytest.mark.parametrize("fill", [set_in_parts, set_through_a_view, joined_into, joined_at_once])
+def test_what_is_off_as_what_was_written_to_it_is_nobodys(fill: Fill, tmp_path: Path) -> None:
+    weight = torch.linspace(0.5, 2.0, SIZE)
+    worn = weight * (1 + 1e-3 * torch.randn(SIZE, generator=torch.Generator().manual_seed(3)))
+    made = verdict_of(tmp_path, lambda debug: Filled(fill, worn if debug else weight), (2, SIZE))
+    assert {one.node for one in made.suspects} == {"Module.Filled.forward.0"}, made.sentence
+
+
+@pytest.mark.parametrize(
+    ("fill", "told"),
+    [(set_twice, "Tensor.__setitem__.1.forward"), (scaled_below, "Tensor.cos.0.forward")],
+)
+def test_something_else_that_is_written_is_told(fill: Fill, told: str, tmp_path: Path) -> None:
+    weight = torch.linspace(0.5, 2.0, SIZE)
+    made = verdict_of(
+        tmp_path, lambda debug: Filled(fill if debug else set_in_parts, weight), (2, SIZE)
+    )
+    assert made.conclusion == "fault", made.sentence
+    assert made.suspects[0].node == told
