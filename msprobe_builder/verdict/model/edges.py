@@ -96,7 +96,7 @@ def of_edges(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]:
     has_neighbour = ((made >= 0) | runs.is_mixed) & ~missing & ~extra
     score[evidence.passed_over[node] & has_neighbour] = 0.0
     others = int(np.count_nonzero(score[weight & ~chosen] >= _CERTAINLY))
-    all_over = others >= max(_SOME_WEIGHTS / 2, _weights_compared(runs, seen) / 2)
+    all_over = others >= max(_SOME_WEIGHTS / 2, _weights_compared(runs, seen, gathers) / 2)
     both = missing & extra
     idle = _idle(runs) if both.any() else both  # of which nobody asks
     listed = np.flatnonzero(score > 1)
@@ -188,10 +188,11 @@ def _handed_through(runs: Runs) -> Int:
     return np.asarray(own[alike & (table.shape_id[own] == table.shape_id[other])])
 
 
-def _weights_compared(runs: Runs, seen: Observations) -> int:
+def _weights_compared(runs: Runs, seen: Observations, gathers: Bool) -> int:
     """How many weights are given to calls that nobody has made, whether or not they differ."""
     rows = np.flatnonzero((runs.maker < 0) & (seen.size >= 0) & ~runs.discrete)
     weight = runs.rows(Section.PARAMETERS)[rows] | are_weights(runs, rows)
+    weight |= (gathers[runs.npu.table.node] & runs.rows(Section.INPUT))[rows]
     return int(np.count_nonzero(weight))
 
 
