@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.builder.verdict.columns import Run, compared, evidence_of, measured, rows_by_name
 from tests.builder.verdict.live_modules import verdict_of
 
 Fill = Callable[[Tensor, Tensor, Tensor], object]  # of the room, and two tensors
@@ -79,3 +81,34 @@ def test_something_else_that_is_written_is_told(fill: Fill, told: str, tmp_path:
     )
     assert made.conclusion == "fault", made.sentence
     assert made.suspects[0].node == told
+
+
+PART, ROOM = np.linspace(-1, 1, 8), np.full(16, 9e30)
+WHOLE = np.concatenate([PART, 2 * PART])
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "made", "rooms"),
+    [
+        ("all_gather_into_tensor", [ROOM, PART], [WHOLE, PART], {0}),
+        ("all_gather_into_tensor", [PART], [WHOLE], set()),  # a functional one
+        ("reduce_scatter_tensor", [PART, WHOLE], [3 * PART, WHOLE], {0}),
+        ("reduce_scatter_tensor", [WHOLE], [3 * PART], set()),
+        ("all_to_all_single", [ROOM, WHOLE], [3 * WHOLE, WHOLE], {0}),
+        ("all_to_all_single", [WHOLE], [3 * WHOLE], set()),
+        ("recv", [ROOM], [WHOLE], {0}),
+        ("scatter", [ROOM], [WHOLE], {0}),
+        ("all_reduce", [WHOLE], [3 * WHOLE], set()),
+    ],
+)
+def test_communication_writes_to_what_is_no_part_of_what_it_reads(
+    name: str, given: list[np.ndarray], made: list[np.ndarray], rooms: set[int]
+) -> None:
+    run = Run()
+    call = f"Distributed.{name}.0.forward"
+    run.call(call, [measured(one) for one in given], [measured(one) for one in made])
+    result = compared(run, run)
+    rows = rows_by_name(result)
+    hollow = evidence_of(result).runs.meaningless
+    places = [rows[f"{call}:input.{place}"] for place in range(len(given))]
+    assert {place for place, row in enumerate(places) if hollow[row]} == rooms
