@@ -73,6 +73,9 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
         (exact, is_input | passed_on, is_output | handed),
         (loose, (is_input | passed_on) & tells, is_output | handed | written),
     ]
+    # Of a tensor that is spread over ranks the shape is of the whole, the numbers are of a part.
+    of_parts = _hash([table.dtype_id, *sums], table.statistics)
+    passes.append((of_parts, is_input & tells, is_output | handed))
     if written.any():
         parent = tree.parent[table.node]
         beside = _hash([table.shape_id, table.dtype_id, parent], table.statistics[:0])

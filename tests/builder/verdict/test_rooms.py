@@ -112,3 +112,15 @@ def test_communication_writes_to_what_is_no_part_of_what_it_reads(
     hollow = evidence_of(result).runs.meaningless
     places = [rows[f"{call}:input.{place}"] for place in range(len(given))]
     assert {place for place, row in enumerate(places) if hollow[row]} == rooms
+
+
+def test_a_part_of_a_spread_tensor_is_known_by_all_its_numbers() -> None:
+    """The record of the whole has its shape, and the numbers of the part that is here."""
+    run, part = Run(), measured(PART)
+    spread = {**part, "type": "torch.distributed.tensor.DTensor", "shape": [16]}
+    run.call("Tensor.exp.0.forward", [measured(WHOLE)], [spread])
+    run.call("Tensor.view_as.0.forward", [part, {**part, "Norm": 7.0}], [part])
+    result = compared(run, run)
+    rows, maker = rows_by_name(result), evidence_of(result).runs.maker
+    assert maker[rows["Tensor.view_as.0.forward:input.0"]] == rows["Tensor.exp.0.forward:output.0"]
+    assert maker[rows["Tensor.view_as.0.forward:input.1"]] < 0
