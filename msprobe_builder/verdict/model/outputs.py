@@ -141,7 +141,10 @@ def of_draws(evidence: Evidence) -> Iterable[Clue]:
 
 
 def _of_parts(runs: Runs, seen: Observations, rows: Int) -> Float:
-    """How many times further off than the whole a part may be: all that is off may stand in it."""
+    """How many times further off than the whole a part may be: all that is off may stand in it.
+
+    Statistics of the whole hide that; where its error was measured it is no less than it is.
+    """
     table, calls = runs.npu.table, runs.npu.calls
     cuts = calls.is_forward_call & calls.are(lambda one: one.kind is Kind.SLICE)
     given = np.flatnonzero(cuts[table.node] & runs.rows(Section.INPUT))
@@ -149,7 +152,8 @@ def _of_parts(runs: Runs, seen: Observations, rows: Int) -> Float:
     np.maximum.at(whole, table.node[given], seen.elements[given])
     with np.errstate(all="ignore"):
         times = np.sqrt(whole[table.node[rows]] / seen.elements[rows])
-    return np.fmax(1.0, np.where(np.isfinite(times), times, 1.0))
+    is_read = np.isnan(seen.exact[rows]) & np.isfinite(times)
+    return np.fmax(1.0, np.where(is_read, times, 1.0))
 
 
 def _given_unknown(runs: Runs, seen: Observations) -> Bool:

@@ -164,7 +164,8 @@ class PlainClues:
         """How many times further off than the whole a part may be."""
         node = self.node[row]
         kind = operator_of(self.calls.stems[int(self.calls.stem[node])]).kind
-        if kind is not Kind.SLICE or self.is_back(row):
+        is_read = math.isnan(self.seen.exact[row])
+        if kind is not Kind.SLICE or self.is_back(row) or not is_read:
             return 1.0
         given = [self.seen.elements[one] for one in inputs_of(self.table, node).tolist()]
         return max(1.0, math.sqrt(max(given, default=0.0) / self.seen.elements[row]))
