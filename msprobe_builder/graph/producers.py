@@ -25,6 +25,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import Calls
 from msprobe_builder.graph.parameter_table import Origins, ParameterTable
 from msprobe_builder.graph.tree import Tree
+from msprobe_builder.operators.questions import is_uninitialised
 
 Int = NDArray[np.int64]
 _Hash = NDArray[np.uint64]
@@ -64,12 +65,17 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
     written = is_input & calls.apis(_writes)[table.node] & (table.position == 0)
     if table.origins is not None:
         _take_recorded(tree, table, table.origins, handed, passed_on, result)
-        told = table.origins.settled
+        anew = _written_unseen(calls, table, result)
+        result[anew] = -1
+        told = table.origins.settled & ~anew
         is_input, passed_on, is_weight = is_input & ~told, passed_on & ~told, is_weight & ~told
     passes = [
         (exact, is_input | passed_on, is_output | handed),
         (loose, (is_input | passed_on) & tells, is_output | handed | written),
     ]
+    # Of a tensor that is spread over ranks the shape is of the whole, the numbers are of a part.
+    of_parts = _hash([table.dtype_id, *sums], table.statistics)
+    passes.append((of_parts, is_input & tells, is_output | handed))
     if written.any():
         parent = tree.parent[table.node]
         beside = _hash([table.shape_id, table.dtype_id, parent], table.statistics[:0])
@@ -114,6 +120,21 @@ def _take_recorded(
     rest = is_input | passed_on | (table.is_tensor & (table.section == Section.PARAMETERS))
     rest &= (result < 0) & (origins.maker >= 0)
     result[rest] = origins.maker[rest]
+
+
+def _written_unseen(calls: Calls, table: ParameterTable, result: NDArray[Any]) -> Any:
+    """Rows that were handed out as memory without content, and hold something else by now.
+
+    A call has written to them of which torch counted no write, as below a dispatch mode.
+    """
+    written = np.zeros(len(table), dtype=bool)
+    fresh = calls.are(is_uninitialised)
+    if fresh.any():
+        made = np.flatnonzero(result >= 0)
+        made = made[fresh[table.node[result[made]]]]
+        now, then = (table.statistics[:_MEAN, rows] for rows in (made, result[made]))
+        written[made] = ~((now == then) | (np.isnan(now) & np.isnan(then))).all(axis=0)
+    return written
 
 
 def _checksums(table: ParameterTable) -> list[Int]:

@@ -341,3 +341,23 @@ def test_a_call_site_is_the_two_innermost_lines_of_ones_own_code(random: Random)
     for shared in known[0].keys() & known[1].keys():
         assert known[0][shared] == known[1][shared]
     assert len(set(known[0].values())) == len(known[0])
+
+
+def test_numbers_of_memory_that_nobody_has_written_to_are_no_evidence() -> None:
+    """Of two calls with one list those that find other numbers in their room are as near."""
+    part, room = tensor(2.0, shape=(4,)), tensor(7e30, high=9e29, low=0.0, shape=(8,))
+    data = {
+        "Torch.empty.0.forward": forward([number(8)], [room]),
+        "Tensor.view.0.forward": forward([room, number(2)], [{**room, "shape": [2, 4]}]),
+        "Torch.stack.0.forward": {
+            **forward([part], []),
+            "input_kwargs": {"out": {**room, "shape": [2, 4]}},
+        },
+    }
+    [side] = read([Dump(data, dict.fromkeys(data))])
+    inputs, outputs = side.traits.inputs, side.traits.outputs
+    at = [side.nodes[name] for name in data]
+    assert np.isnan(outputs.values[:, at[:2]]).all()
+    assert inputs.values[:, at[2]].tolist() == joined([part])
+    assert inputs.count[at[2]] == 2
+    assert inputs.numel[at[2]] == numel(part) + numel(room)

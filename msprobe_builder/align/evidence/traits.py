@@ -12,12 +12,15 @@ from msprobe_builder.align.evidence.operators import forms, numbers_of
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction, Kind, parse_gradients
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.memory import meaningless
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.part import Part
+from msprobe_builder.graph.producers import producers
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.match.hashing import mixed
 from msprobe_builder.match.outline import Outline
-from msprobe_builder.operators.questions import one_of
+from msprobe_builder.operators.questions import is_uninitialised, one_of
 from msprobe_builder.operators.table import paired_name
 
 Int = NDArray[np.int64]
@@ -109,14 +112,15 @@ def traits_of(side: Side, outline: Outline, operators: dict[str, int], texts: Te
     dimensions = _dimensions(table, texts)
     operator = _operators(tree, np.flatnonzero(outline.kind == Kind.API), operators)
     direction = tree.calls.direction.astype(np.int64)
-    parameters = _tensors(table, Section.PARAMETERS, len(tree), dimensions)
+    blank = _blank(side, texts)
+    parameters = _tensors(table, Section.PARAMETERS, len(tree), dimensions, blank)
     calls = np.flatnonzero(operator >= 0)
     below = np.zeros((len(tree) + 1, _BINS), dtype=np.int32)
     below[calls + 1, operator[calls] % _BINS] = 1
     below = _in_subtrees(below, tree.subtree_end)
     parameters_below = _parameters_below(table, tree.subtree_end)
-    inputs = _tensors(table, Section.INPUT, len(tree), dimensions)
-    outputs = _tensors(table, Section.OUTPUT, len(tree), dimensions)
+    inputs = _tensors(table, Section.INPUT, len(tree), dimensions, blank)
+    outputs = _tensors(table, Section.OUTPUT, len(tree), dimensions, blank)
     weights = np.random.default_rng(0).integers(1 << 40, size=_BINS)
     return Traits(
         outline=outline,
@@ -125,7 +129,7 @@ def traits_of(side: Side, outline: Outline, operators: dict[str, int], texts: Te
         forward=_goes_forward(outline, direction),
         inputs=inputs,
         outputs=outputs,
-        results=_tensors(table, Section.OUTPUT, len(tree), dimensions, first_alone=True),
+        results=_tensors(table, Section.OUTPUT, len(tree), dimensions, blank, first_alone=True),
         parameters=parameters,
         arguments=_arguments(table, len(tree)),
         below=below,
@@ -133,6 +137,15 @@ def traits_of(side: Side, outline: Outline, operators: dict[str, int], texts: Te
         content=mixed(parameters_below[1].view(np.int64), below @ weights).astype(np.int64) >> 1,
         keeps=_keeps(table, texts, operator, operators, inputs, outputs),
     )
+
+
+def _blank(side: Side, texts: Texts) -> Bool:
+    """Rows whose numbers are those of memory: no two runs of a program find the same there."""
+    tree, table = side.tree, side.table
+    if not tree.calls.are(is_uninitialised).any():
+        return np.zeros(len(table), dtype=bool)  # spares looking for where tensors came from
+    part = Part(tree, table)
+    return meaningless(part, producers(tree, tree.calls, table), texts)
 
 
 def _keeps(
@@ -212,6 +225,7 @@ def _tensors(
     section: Section,
     nodes: int,
     dimensions: Int,
+    blank: Bool,
     *,
     first_alone: bool = False,
 ) -> Tensors:
@@ -221,18 +235,19 @@ def _tensors(
     node = table.node[rows]
     shapes = mixed(table.shape_id[rows]).astype(np.int64) >> 8
     numel = np.nan_to_num(table.numel[rows])
-    statistics = table.statistics[:, rows]
-    values = np.full((3, nodes), np.nan)
     count = np.bincount(node, minlength=nodes)
-    some = count > 0
+    told = rows[~blank[rows]]
+    statistics, owner = table.statistics[:, told], table.node[told]
+    values = np.full((3, nodes), np.nan)
+    some = np.bincount(owner, minlength=nodes) > 0
     with np.errstate(invalid="ignore", over="ignore"):
-        squares = np.bincount(node, weights=np.square(statistics[_NORM]), minlength=nodes)
+        squares = np.bincount(owner, weights=np.square(statistics[_NORM]), minlength=nodes)
         values[0, some] = np.sqrt(squares[some])
     for line, of, best in ((1, _MAX, np.fmax), (2, _MIN, np.fmin)):
-        best.at(values[line], node, statistics[of])
+        best.at(values[line], owner, statistics[of])
     checksum = np.zeros(nodes, dtype=np.int64)
     if table.md5:
-        wanted = {int(row): int(owner) for row, owner in zip(rows, node, strict=True)}
+        wanted = dict(zip(told.tolist(), owner.tolist(), strict=True))
         for row, text in table.md5.items():
             if row in wanted:
                 checksum[wanted[row]] += crc32(text.encode())

@@ -62,6 +62,8 @@ def of_edges(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]:
     in_place = (table.section == Section.INPUT) & runs.npu.calls.is_api[table.node]
     written = np.flatnonzero((made >= 0) & in_place[made])
     base[written] = np.fmax(base[written], put_out[table.node[made[written]]])
+    silent = written[~_puts_out(runs)[table.node[made[written]]]]
+    base[silent] = _of_written(evidence, rows[silent], made[silent])
     averages = np.flatnonzero(are_averages(runs, evidence.does, rows))
     counterpart = np.where(made >= 0, runs.other[made], -1)
     # A call that puts parameters of ranks together takes a rank's parts of them from outside.
@@ -94,7 +96,7 @@ def of_edges(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]:
     has_neighbour = ((made >= 0) | runs.is_mixed) & ~missing & ~extra
     score[evidence.passed_over[node] & has_neighbour] = 0.0
     others = int(np.count_nonzero(score[weight & ~chosen] >= _CERTAINLY))
-    all_over = others >= max(_SOME_WEIGHTS / 2, _weights_compared(runs, seen) / 2)
+    all_over = others >= max(_SOME_WEIGHTS / 2, _weights_compared(runs, seen, gathers) / 2)
     both = missing & extra
     idle = _idle(runs) if both.any() else both  # of which nobody asks
     listed = np.flatnonzero(score > 1)
@@ -135,6 +137,29 @@ def _of_outputs(evidence: Evidence) -> Float:
     return result
 
 
+def _puts_out(runs: Runs) -> Bool:
+    """Nodes that put out a tensor."""
+    result = np.zeros(len(runs.npu.tree), dtype=bool)
+    result[runs.npu.table.node[runs.rows(Section.OUTPUT)]] = True
+    return result
+
+
+def _of_written(evidence: Evidence, rows: Int, made: Int) -> Float:
+    """What rows are off by that calls wrote to, and did not put out.
+
+    It is what these were given, all of it, over the size of what it was written to. Nobody reads
+    what memory held before that.
+    """
+    runs, seen, table = evidence.runs, evidence.seen, evidence.runs.npu.table
+    given = np.flatnonzero(runs.rows(Section.INPUT) & ~runs.meaningless & ~runs.discrete)
+    given = given[np.isin(table.node[given], table.node[made])]
+    amount = evidence.expected.latent[given] * seen.norm[given]
+    total = np.bincount(table.node[given], amount**2, len(runs.npu.tree))
+    with np.errstate(all="ignore"):
+        result = np.sqrt(total[table.node[made]]) / seen.norm[rows]
+    return np.asarray(np.minimum(result, WORST))
+
+
 def _of_averages(evidence: Evidence, rows: Int) -> Float:
     """What means and variances are off by: what they are of is, in full, over their own size."""
     runs, seen, table = evidence.runs, evidence.seen, evidence.runs.npu.table
@@ -163,10 +188,11 @@ def _handed_through(runs: Runs) -> Int:
     return np.asarray(own[alike & (table.shape_id[own] == table.shape_id[other])])
 
 
-def _weights_compared(runs: Runs, seen: Observations) -> int:
+def _weights_compared(runs: Runs, seen: Observations, gathers: Bool) -> int:
     """How many weights are given to calls that nobody has made, whether or not they differ."""
     rows = np.flatnonzero((runs.maker < 0) & (seen.size >= 0) & ~runs.discrete)
     weight = runs.rows(Section.PARAMETERS)[rows] | are_weights(runs, rows)
+    weight |= (gathers[runs.npu.table.node] & runs.rows(Section.INPUT))[rows]
     return int(np.count_nonzero(weight))
 
 

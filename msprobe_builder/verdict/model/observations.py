@@ -204,9 +204,9 @@ def _read(
 
 
 def _describe_alone(result: Observations, runs: Runs) -> None:
-    """Fill in how large tensors are that have no counterpart: errors pass through these, too."""
+    """Fill in how large tensors are that have no counterpart: errors pass through them, too."""
     table = runs.npu.table
-    rows = np.flatnonzero((runs.partner[table.node] < 0) & table.is_tensor)
+    rows = np.flatnonzero(((runs.partner[table.node] < 0) | runs.summed) & table.is_tensor)
     numbers = table.statistics[:, rows]
     found = sizes(numbers, result.elements[rows], masked_rows(numbers))
     result.rms[rows], result.peak[rows], result.smallest[rows] = found

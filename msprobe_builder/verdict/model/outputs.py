@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import inputs_of
+from msprobe_builder.operators.operator import Kind
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.amounts import A_FLIP
 from msprobe_builder.verdict.model.arrangement import blindly_before
@@ -49,6 +50,7 @@ def of_outputs(evidence: Evidence, spare: Spare | None = None) -> Iterable[Clue]
         & ~evidence.passed_over[table.node]
     )
     told = expected.told[rows] * spread_of(runs, seen, evidence.does, expected, rows)
+    told *= _of_parts(runs, seen, rows)
     node = table.node[rows]
     score = surprise(seen, rows, told, _carried(runs, seen)[node])
     rotated = evidence.does.turns[node]
@@ -136,6 +138,22 @@ def of_draws(evidence: Evidence) -> Iterable[Clue]:
             yield Clue(CHOSE, 0, node, Cause.OUTPUT, row, error, told)
         else:
             yield Clue(float(score[place]), 0, node, Cause.RANDOM, row, error, told)
+
+
+def _of_parts(runs: Runs, seen: Observations, rows: Int) -> Float:
+    """How many times further off than the whole a part may be: all that is off may stand in it.
+
+    Statistics of the whole hide that; where its error was measured it is no less than it is.
+    """
+    table, calls = runs.npu.table, runs.npu.calls
+    cuts = calls.is_forward_call & calls.are(lambda one: one.kind is Kind.SLICE)
+    given = np.flatnonzero(cuts[table.node] & runs.rows(Section.INPUT))
+    whole = np.zeros(len(runs.npu.tree))
+    np.maximum.at(whole, table.node[given], seen.elements[given])
+    with np.errstate(all="ignore"):
+        times = np.sqrt(whole[table.node[rows]] / seen.elements[rows])
+    is_read = np.isnan(seen.exact[rows]) & np.isfinite(times)
+    return np.fmax(1.0, np.where(is_read, times, 1.0))
 
 
 def _given_unknown(runs: Runs, seen: Observations) -> Bool:

@@ -63,6 +63,7 @@ class Runs:
     partner: Int  # by node
     bench_partner: Int
     other: Int
+    summed: Bool  # compared with none, as sums over uses of a tensor were recorded on one side
     bench_row: Int  # by row of the reference, the npu row
     maker: Int
     bench_maker: Int
@@ -182,6 +183,7 @@ def runs_of(result: PairResult) -> Runs:
         sums[_summed_over_uses(npu, maker)] = True
     by_others = npu.calls.by_other_operators(bench.calls, result.matching.npu)
     sums[_given_twice(npu, maker, other, bench, bench_maker, by_others)] = True
+    sums &= other >= 0
     other[sums], coarse[sums], fine[sums] = -1, debug[sums], debug[sums]
     is_open = _open_modules(npu)
     return Runs(
@@ -191,6 +193,7 @@ def runs_of(result: PairResult) -> Runs:
         result.matching.npu,
         result.matching.bench,
         _narrow(other),
+        sums,
         _narrow(bench_row),
         _narrow(maker),
         _narrow(bench_maker),

@@ -13,6 +13,7 @@ import numpy as np
 
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import inputs_of
+from msprobe_builder.operators.operator import Kind
 from msprobe_builder.operators.table import operator_of
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.model.clue import Evidence
@@ -111,7 +112,7 @@ class PlainClues:
         first = self.node[chosen[0]] if chosen else len(self.runs.npu.tree)
         for row, together in zip(judged, scores, strict=True):
             node, score = self.node[row], together
-            expected = self.told[row] * self.spread(row)
+            expected = self.told[row] * self.spread(row) * self._of_part(row)
             if self._is_given_unknown(node):
                 score = min(score, 25.0)
             if self.runs.discrete[row]:
@@ -148,7 +149,7 @@ class PlainClues:
         return bool(self.ev.expected.is_whole[row]) and not self.does.received[self.node[row]]
 
     def _score(self, row: int) -> float:
-        node, told = self.node[row], self.told[row] * self.spread(row)
+        node, told = self.node[row], self.told[row] * self.spread(row) * self._of_part(row)
         if self.does.turns[node]:
             moved = float(np.nan_to_num(self.seen.moved[3, row]))
             score = moved / (min(told, 1e-3) + self.seen.resolution[row])
@@ -158,6 +159,16 @@ class PlainClues:
                 carried = max(carried, self._carried(int(self.calls.twin[node])))
             score = surprise(self.seen, np.array([row]), np.array([told]), np.array([carried]))[0]
         return float(score if self._is_known(row) else 0.4 * score)
+
+    def _of_part(self, row: int) -> float:
+        """How many times further off than the whole a part may be."""
+        node = self.node[row]
+        kind = operator_of(self.calls.stems[int(self.calls.stem[node])]).kind
+        is_read = math.isnan(self.seen.exact[row])
+        if kind is not Kind.SLICE or self.is_back(row) or not is_read:
+            return 1.0
+        given = [self.seen.elements[one] for one in inputs_of(self.table, node).tolist()]
+        return max(1.0, math.sqrt(max(given, default=0.0) / self.seen.elements[row]))
 
     def _carried(self, node: int) -> float:
         found = [0.0]

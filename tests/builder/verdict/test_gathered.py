@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from msprobe_builder.base.codes import Direction, Kind, Strength
 from msprobe_builder.base.standing import GATHERING
 from msprobe_builder.facts.fact import fact
+from msprobe_builder.verdict.findings import Cause
+from msprobe_builder.verdict.model.edges import of_edges
 from msprobe_builder.verdict.ruling.across import judge_across
 from msprobe_builder.verdict.ruling.all_ranks import Accused, AllRanks, PlaceRuling
 from msprobe_builder.verdict.ruling.conclusion import FAULT
 from tests.builder.verdict.accusing import heard, suspect, weights
+from tests.builder.verdict.columns import Run, compared, evidence_of, measured
 
 STRONG, WEAK, NONE = Strength.STRONG, Strength.WEAK, Strength.NONE
 
@@ -97,3 +101,17 @@ def test_weights_follow_from_what_was_gathered_before(
 ) -> None:
     _, added = heard(one, other, steps=2)
     assert any(code in ("gathered_wrong", "from_rank") for code in added) == follows
+
+
+@pytest.mark.parametrize(("others", "cause"), [(2, Cause.WEIGHT), (6, Cause.WEIGHTS)])
+def test_parts_that_ranks_gather_are_weights_among_all_of_them(others: int, cause: Cause) -> None:
+    """Also where no module holds what they are parts of."""
+    draws = np.random.default_rng(0)
+    parts = [draws.normal(size=(32,)) for _ in range(10)]
+    debug, reference = Run(), Run()
+    for run in (debug, reference):
+        off = others if run is debug else 0
+        worn = [one * (1.5 if place < off else 1.0) for place, one in enumerate(parts)]
+        run.call("Torch.fsdp_all_gather_copy_in.0.forward", [measured(one) for one in worn], [])
+    evidence = evidence_of(compared(debug, reference))
+    assert {one.cause for one in of_edges(evidence)} == {cause}

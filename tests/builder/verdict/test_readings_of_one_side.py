@@ -45,3 +45,22 @@ def test_tensors_without_a_counterpart_are_described_by_their_own_numbers() -> N
             assert found == pytest.approx([usual, shown, least, tensor.mean()])
             assert seen.norm[row] == pytest.approx(float(np.linalg.norm(tensor)))
             assert math.isnan(seen.size[row])
+
+
+def test_sums_of_gradients_are_described_by_their_own_numbers() -> None:
+    """Of a tensor that one side alone gives to a call twice, one gradient is recorded, the sum."""
+    random = np.random.default_rng(7)
+    first, second, left = (measured(random.normal(size=(3, 7))) for _ in range(3))
+    own, other = Run(), Run()
+    for side, given in ((own, [first, first]), (other, [first, second])):
+        side.call("Tensor.exp.0.forward", [first], [first])
+        side.call("Torch.dot.0.forward", given, [left])
+        side.call("Torch.dot.0.backward", [left], [second, second])
+    result = compared(own, other)
+    assert result.comparisons is not None
+    runs = runs_of(result)
+    seen = observe(runs, replace(result.comparisons, metrics={}))
+    row = rows_by_name(result)["Torch.dot.0.backward:output.0"]
+    assert runs.other[row] < 0
+    assert math.isnan(seen.size[row])
+    assert seen.norm[row] == second["Norm"]
