@@ -12,6 +12,7 @@ _EXACT = 2.0**-20
 _OF_HALF = 1e-3  # of gradients that differ by more the noise may hide what makes an update differ
 _AS_MUCH = 0.3  # of what an update is off by, that a gradient before it may have made
 _PASSES = "rival.passes"
+_APART = "apart.in_tensor"
 OF_WEIGHTS = tuple(one.word for one in WEIGHTS)
 _UPDATE = Cause.UPDATE.word
 
@@ -41,6 +42,8 @@ def look_at_earlier_steps(all_ranks: AllRanks) -> None:
             excused.add((one.step, one.rank))
     moved = {(one.step, one.rank) for one in all_ranks.accused if one.cause == _UPDATE}
     for one in sorted(all_ranks.accused, key=lambda other: (other.step, other.place)):
+        if _parted_before(all_ranks, one):
+            one.add(fact("step_before.agrees"))
         if not one.strength or not _is_of_weights(one):
             continue
         if one.step == all_ranks.begins:
@@ -95,6 +98,16 @@ def _hear_the_others(all_ranks: AllRanks, excused: set[tuple[int, int]]) -> None
 
 def _is_of_weights(one: Accused) -> bool:
     return one.cause in (*OF_WEIGHTS, _UPDATE)
+
+
+def _parted_before(all_ranks: AllRanks, one: Accused) -> bool:
+    """Whether ranks have other weights by now, of a model that is merged and was right before."""
+    if one.cause != Cause.RANK.word or one.strength != Strength.STRONG:
+        return False
+    before = [other for other in all_ranks.accused if other.strength and other.step < one.step]
+    names = [str(told.arguments["name"]) for told in one.evidence if told.code == _APART]
+    in_parameters = any(name.startswith("parameters.") for name in names)
+    return in_parameters and one.step != all_ranks.begins and not before
 
 
 def _moved_by_noise(all_ranks: AllRanks, one: Accused) -> bool:

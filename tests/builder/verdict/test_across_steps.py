@@ -11,6 +11,9 @@ from msprobe_builder.verdict.ruling.conclusion import CLEAN
 from tests.builder.verdict.accusing import NONE, STRONG, WEAK, before, heard, ruled, weights
 
 PASSES = (fact("rival.passes"),)
+APART = "apart.in_tensor"
+PARTED = (fact(APART, name="parameters.weight", what=fact("size", times=2)),)
+GIVEN = (fact(APART, name="input.0", what=fact("size", times=2)),)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +37,10 @@ PASSES = (fact("rival.passes"),)
         (weights(strength=WEAK), (), (WEAK, [])),
         (weights(trained_in=0), (), (NONE, ["from_step"])),
         (weights(cause="output"), (before(),), (STRONG, [])),
+        (weights(cause="rank", evidence=PARTED), (), (STRONG, [APART, "step_before.agrees"])),
+        (weights(cause="rank", evidence=PARTED), (before(strength=WEAK),), (STRONG, [APART])),
+        (weights(cause="rank", evidence=PARTED, strength=WEAK), (), (WEAK, [APART])),
+        (weights(cause="rank", evidence=GIVEN), (), (STRONG, [APART])),
     ],
 )
 def test_weights_come_of_the_steps_before(
