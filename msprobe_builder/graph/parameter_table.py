@@ -51,7 +51,7 @@ class ParameterTable:
 
     ``position`` counts the parameters of one section of one node; ``ordinal`` all of a node.
     ``statistics`` are float64 of shape (4, n): max, min, mean, norm; bit i of ``missing`` says
-    that statistic i was not recorded. Text columns hold ids, -1 where there is none. Narrow that
+    that statistic i was not recorded. Text columns hold ids, -1 where there is none. Columns that
     nobody multiplies may be of a narrower type than 64 bits.
     """
 
@@ -93,14 +93,14 @@ class ParameterTable:
         return rows.astype(np.int32), _firsts(self.node[rows]).astype(np.int32)
 
     @cached_property
-    def inputs(self) -> tuple[Int, Int]:
+    def inputs(self) -> tuple[Narrow, Narrow]:
         """By node the place of the first tensor among its inputs, and where all inputs end.
 
         What a merge of ranks has left out keeps its place.
         """
         rows = np.flatnonzero(self.section == Section.INPUT)
         node, place = self.node[rows], self.position[rows]
-        end = np.zeros(1 + int(self.node[-1]) if len(self) else 0, dtype=np.int64)
+        end = np.zeros(1 + int(self.node[-1]) if len(self) else 0, dtype=np.int32)
         is_last = np.diff(node, append=-1) != 0
         end[node[is_last]] = place[is_last] + 1
         begin = end.copy()
@@ -115,7 +115,7 @@ def _firsts(node: Int) -> Int:
     return np.append(0, np.cumsum(np.bincount(node)))
 
 
-# Narrow with one element per row; the statistics have one row per statistic.
+# Columns with one element per row; the statistics have one row per statistic.
 _OTHERS = ("md5", "file", "origins", "sketched")
 _COLUMNS = tuple(field.name for field in fields(ParameterTable) if field.name not in _OTHERS)
 
@@ -147,7 +147,7 @@ def order_parameters(
     """Bring the parameters of a dump into the order of the tree's nodes.
 
     Those of records that are in no tree are left out.
-    Narrow equal to those of ``latest`` are the same arrays, which cannot be written to any more.
+    Columns equal to those of ``latest`` are the same arrays, which cannot be written to any more.
     """
     record = parameters.record
     last = max(int(tree.record.max(initial=-1)), int(record.max(initial=-1)))

@@ -204,7 +204,7 @@ def _read(
 
 
 def _describe_alone(result: Observations, runs: Runs) -> None:
-    """Fill in how large tensors are that have no counterpart: errors pass through them, too."""
+    """Fill in how large tensors are that have no counterpart: errors pass through these, too."""
     table = runs.npu.table
     rows = np.flatnonzero(((runs.partner[table.node] < 0) | runs.summed) & table.is_tensor)
     numbers = table.statistics[:, rows]
