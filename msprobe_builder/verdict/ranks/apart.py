@@ -62,8 +62,11 @@ def mixed_with_own(runs: Runs, provenance: Provenance, node: int) -> int:
 
     Such as the norm of a rank's parts of gradients, which nobody added up over the ranks: an
     update is given what that scales. Numbers are followed from call to call by what each rank has.
+    What ranks add up they have for themselves before.
     """
-    table = runs.npu.table
+    table, calls = runs.npu.table, runs.npu.calls
+    if calls.stems[int(calls.stem[node])].startswith("Distributed."):
+        return node
     numbers = {
         row: own
         for row, own in provenance.singles.items()
@@ -78,7 +81,7 @@ def mixed_with_own(runs: Runs, provenance: Provenance, node: int) -> int:
     for row in numbers:
         if section[row] == Section.INPUT:
             given.setdefault(int(table.node[row]), []).append(row)
-    scaling = [one for one in given if one > runs.npu.calls.last_pass and one not in made.values()]
+    scaling = [one for one in given if one > calls.last_pass and one not in made.values()]
     asked, seen, mixing = [max(scaling, default=-1)], set[int](), [node]
     while asked:
         call = asked.pop()
