@@ -40,6 +40,8 @@ def tied_modules(stages: Sequence[StageGraph]) -> dict[Module, Module]:
 
 def used_elsewhere(stages: Sequence[StageGraph]) -> set[Module]:
     """Modules whose first parameter a call of a stage without it takes in for itself."""
+    if len(stages) == 1:
+        return set()
     held: dict[bytes, Module] = {}
     for number, stage in enumerate(stages):
         table = stage.table

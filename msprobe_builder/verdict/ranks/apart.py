@@ -61,12 +61,10 @@ def mixed_with_own(runs: Runs, provenance: Provenance, node: int) -> int:
     """The first call that gives a number of each rank's own to what they hold alike; or ``node``.
 
     Such as the norm of a rank's parts of gradients, which nobody added up over the ranks: an
-    update is given what that scales. Numbers are followed from call to call by what each rank has.
-    What ranks add up they have for themselves before.
+    update is given what that scales. Numbers are followed from call to call by what each rank has,
+    from the last that makes tensors differ: what ranks add up they may have for themselves.
     """
-    table, calls = runs.npu.table, runs.npu.calls
-    if calls.stems[int(calls.stem[node])].startswith("Distributed."):
-        return node
+    table = runs.npu.table
     numbers = {
         row: own
         for row, own in provenance.singles.items()
@@ -81,7 +79,10 @@ def mixed_with_own(runs: Runs, provenance: Provenance, node: int) -> int:
     for row in numbers:
         if section[row] == Section.INPUT:
             given.setdefault(int(table.node[row]), []).append(row)
-    scaling = [one for one in given if one > calls.last_pass and one not in made.values()]
+    differ = [row for row in provenance.unknown if table.numel[row] > 1]
+    differ = [row for row in differ if table.section[row] == Section.OUTPUT]
+    scaled = {*table.node[differ].tolist()}
+    scaling = [one for one in given if one > runs.npu.calls.last_pass and one in scaled]
     asked, seen, mixing = [max(scaling, default=-1)], set[int](), [node]
     while asked:
         call = asked.pop()

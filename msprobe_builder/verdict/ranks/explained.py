@@ -72,7 +72,7 @@ class OfRanks:
         """The clues of numbers that are no fault for the way in which the model was split."""
         return [
             self._marked(one, weighing)
-            for one in found
+            for one in (*found, *weighing.wanted(self.otherwise.clues))
             if not (
                 (self.otherwise.explains(self.evidence, one) or self._explains(one))
                 and weighing.explains("split", one)
@@ -132,7 +132,6 @@ class OfRanks:
         """What ranks show that differ from one another."""
         runs, provenance = self.evidence.runs, self.provenance
         yield from wrong_numbers(runs.npu.table, self.norms)
-        yield from (one for one in self.otherwise.clues if not self._explains(one))
         if self.updates is not None:
             yield from self.updates.clues()
         for node, row in with_own_factors(self.evidence, provenance):

@@ -23,7 +23,7 @@ from msprobe_builder.merge.flow.parallel_layers import boundary_state, module_cl
 from msprobe_builder.operators import questions
 from msprobe_builder.verdict.differences.arguments import Argument
 from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.model.clue import THRESHOLD, Clue, Evidence
+from msprobe_builder.verdict.model.clue import DOUBTED, THRESHOLD, Clue, Evidence
 from msprobe_builder.verdict.model.gradients import OF_MODULES
 from msprobe_builder.verdict.model.observations import surprise
 from msprobe_builder.verdict.model.runs import Runs
@@ -146,8 +146,11 @@ def _judged(evidence: Evidence, node: int, forward: int) -> list[Clue] | None:
     unit = (runs.coarse if runs.is_mixed else runs.fine)[rows]
     own = np.fmax(unit, evidence.noise[node])
     expected = OF_MODULES * np.hypot(np.sqrt(np.nansum(errors**2)), own)
+    scores = surprise(seen, rows, expected)
+    if given_unknown(evidence, node):
+        scores = np.fmin(scores, DOUBTED)
     found = []
-    for row, score, told in zip(rows, surprise(seen, rows, expected), expected, strict=True):
+    for row, score, told in zip(rows, scores, expected, strict=True):
         if score > THRESHOLD:
             found.append(
                 Clue(float(score), 0, node, Cause.OUTPUT, int(row), float(seen.size[row]), told)

@@ -107,7 +107,8 @@ def _parted_before(all_ranks: AllRanks, one: Accused) -> bool:
     before = [other for other in all_ranks.accused if other.strength and other.step < one.step]
     names = [str(told.arguments["name"]) for told in one.evidence if told.code == _APART]
     in_parameters = any(name.startswith("parameters.") for name in names)
-    return in_parameters and one.step != all_ranks.begins and not before
+    is_open = _undecided_before(one, all_ranks.places) is not None
+    return in_parameters and one.step != all_ranks.begins and not before and not is_open
 
 
 def _moved_by_noise(all_ranks: AllRanks, one: Accused) -> bool:

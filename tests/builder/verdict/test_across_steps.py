@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from msprobe_builder.facts.fact import fact
+from msprobe_builder.facts.fact import Fact, fact
 from msprobe_builder.facts.words import HIDDEN
 from msprobe_builder.verdict.ruling.all_ranks import Accused, PlaceRuling, Repeated
 from msprobe_builder.verdict.ruling.conclusion import CLEAN
@@ -47,6 +47,15 @@ def test_weights_come_of_the_steps_before(
     one: Accused, others: tuple[Accused, ...], right: tuple[int, list[str]]
 ) -> None:
     assert heard(one, *others, ranks=1, steps=2) == right
+
+
+@pytest.mark.parametrize(("said", "agrees"), [((), True), ((fact(HIDDEN),), False)])
+def test_ranks_that_have_parted_agreed_before_only_where_nothing_was_hidden(
+    said: tuple[Fact, ...], agrees: bool
+) -> None:
+    places = [PlaceRuling(0, 0, CLEAN, said, 9), PlaceRuling(1, 0, CLEAN, (), 9)]
+    _, added = heard(weights(cause="rank", evidence=PARTED), places=places)
+    assert ("step_before.agrees" in added) == agrees
 
 
 def test_an_update_is_convicted_by_the_weights_behind_it() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.facts.fact import fact
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.verdict.model.runs import runs_of
@@ -61,7 +60,11 @@ def test_the_call_is_told_that_first_mixes_them(
         and table.section[row] in (Section.INPUT, Section.OUTPUT)
     }
     node = result.npu.tree.names.index("Tensor.lerp_.0.forward")
-    found = mixed_with_own(runs_of(result), Provenance(singles=singles), node)
+    scaled = {rows["Tensor.mul_.0.forward:output.0"]: fact("unmerged.depends")}
+    found = mixed_with_own(runs_of(result), Provenance(singles=singles, unknown=scaled), node)
     assert result.npu.tree.names[found] == begins
     alone: dict[int, tuple[float, ...]] = {row: (one[0], one[0]) for row, one in singles.items()}
-    assert mixed_with_own(runs_of(result), replace(Provenance(), singles=alone), node) == node
+    told = Provenance(singles=alone, unknown=scaled)
+    assert mixed_with_own(runs_of(result), told, node) == node
+    # Numbers of ranks that scale nothing are for them to add up.
+    assert mixed_with_own(runs_of(result), Provenance(singles=singles), node) == node
