@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.base.quantiles import quantile
 from msprobe_builder.base.texts import Texts
 
 
@@ -62,7 +61,7 @@ def in_use(units: NDArray[np.float64]) -> float:
 
     ``units`` are those of tensors, of which one in twenty may be coarser; float32's where none are.
     """
-    return quantile(units, _USUAL) if len(units) else SINGLE
+    return float(np.quantile(units, _USUAL)) if len(units) else SINGLE
 
 
 def lowest_numbers(dtype_id: NDArray[np.int64], texts: Texts) -> NDArray[np.float64]:

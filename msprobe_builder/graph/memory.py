@@ -27,7 +27,6 @@ Bool = NDArray[np.bool_]
 
 FIRST_OPERANDS = ("input.0", "input.input", "input.self")
 # Where communication writes to, if not to the first argument.
-_RECEIVES = ("recv", "scatter_to_ranks")
 _KEYWORDS = ("tensor_list", "output", "output_tensor", "output_tensor_list", "gather_list")
 
 
@@ -121,7 +120,7 @@ def _overwritten(part: Part, texts: Texts) -> Bool:
     # Who is given one tensor alone puts out another one, but for those that receive it.
     given = np.bincount(table.node[rows[table.is_tensor[rows]]], minlength=len(part.tree))
     writes = part.calls.are(lambda one: "writes_first" in one.traits)
-    writes &= (given != 1) | part.calls.are(lambda one: one.name in _RECEIVES)
+    writes &= (given != 1) | part.calls.are(lambda one: "receives" in one.traits)
     first = talks[writes[talks]]
     is_first = np.isin(table.node[rows], first)
     for row, leads in zip(rows.tolist(), is_first.tolist(), strict=True):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.base.quantiles import median
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.graph.floating import discrete_types
 from msprobe_builder.graph.parameter_table import ParameterTable
@@ -46,7 +45,7 @@ def baseline(noise: Part, bench: Part, comparisons: Comparisons, texts: Texts) -
     order = np.argsort(kind, kind="stable")
     starts = np.flatnonzero(np.r_[True, np.diff(kind[order]) != 0])
     for several in np.split(known[order], starts[1:]):
-        result[several] = np.maximum(result[several], median(result[several]))
+        result[several] = np.maximum(result[several], np.median(result[several]))
     return result
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.base.quantiles import median
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameter_columns import ALL_MISSING
@@ -107,7 +106,7 @@ def _common_power(npu: Part, bench: Part, comparisons: Comparisons) -> int:
     ratio = ratio[np.isfinite(ratio)]
     if len(ratio) < _ENOUGH:
         return 0
-    power = round(median(ratio))
+    power = round(float(np.median(ratio)))
     most = float(np.mean(np.abs(ratio - power) < _NEAR))
     return power if most > 0.5 else 0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.base.quantiles import median
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
@@ -49,7 +48,7 @@ def no_gradient_tells(evidence: Evidence) -> bool:
 def most_gradients_agree(evidence: Evidence) -> bool:
     """The same of most of them: in half precision a few cancel. Also where there are none."""
     off = _gradients_off(evidence)
-    return not len(off) or median(off) <= 1
+    return not len(off) or float(np.median(off)) <= 1
 
 
 def _gradients_off(evidence: Evidence) -> Float:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.base.quantiles import quantile
 from msprobe_builder.facts.fact import Facts, fact
 from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.verdict.model.clue import THRESHOLD, Evidence
@@ -104,4 +103,4 @@ def limits_of(evidence: Evidence) -> Limits:
 
 
 def _quantile(values: Float, share: float) -> float:
-    return quantile(values, share) if len(values) else 0.0
+    return float(np.quantile(values, share)) if len(values) else 0.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.base.quantiles import median, quantile
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.facts.fact import Fact
 from msprobe_builder.graph.floating import SINGLE
@@ -47,7 +46,7 @@ def noise_of(runs: Runs, seen: Observations, does: Conduct) -> Float:
         every = seen.size[rows & (back == bool(direction))]
         sizes = every[every > 0]
         if len(sizes) >= _FEW and len(sizes) >= QUIET * len(every):
-            result[direction] = min(quantile(sizes, _QUIETEST), _MOST)
+            result[direction] = min(float(np.quantile(sizes, _QUIETEST)), _MOST)
     return result
 
 
@@ -94,7 +93,7 @@ def spread_of(
     most = np.log(3.0 if runs.is_mixed else 4.0)
     result = np.ones(2 * _LEVELS)
     for one in np.flatnonzero(np.bincount(group) >= _FEW).tolist():
-        result[one] = np.exp(np.clip(median(ratio[group == one]), np.log(0.5), most))
+        result[one] = np.exp(np.clip(np.median(ratio[group == one]), np.log(0.5), most))
     spread = result[kind]
     # Of the steep most are off by less than expected, and few by all of it.
     spread = np.where(does.steep > 1, np.fmax(spread, 1.0), spread)[node[asked]]
@@ -113,6 +112,6 @@ def spread_of_edges(runs: Runs, seen: Observations, expected: Expected) -> Float
     for direction in (0, 1):
         here = rows[back[rows] == bool(direction)]
         if len(here) > _FEW:
-            ratio = median(np.log(seen.size[here] / expected.told[here]))
+            ratio = np.median(np.log(seen.size[here] / expected.told[here]))
             result[direction] = np.exp(np.clip(ratio, 0, most))
     return result[back.astype(np.int64)]

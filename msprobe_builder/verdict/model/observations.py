@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.base.quantiles import median, quantile
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import SINGLE
 from msprobe_builder.metrics.comparison import Comparisons
@@ -251,7 +250,7 @@ def _is_something(runs: Runs, rows: Int, norms: Float, reference: Float) -> Bool
     result = np.zeros(len(rows), dtype=bool)
     for here in (some & ~back, some & back):
         if (here & (reference == 0)).any():
-            result |= here & (usual > least * median(usual[here]))
+            result |= here & (usual > least * np.median(usual[here]))
     return np.asarray(result & (reference == 0))
 
 
@@ -279,7 +278,7 @@ def _read_otherwise(runs: Runs, seen: Observations, rows: Int, one: Float) -> fl
     found = np.fmax(*np.nan_to_num(moved[_MEAN:].compress(same, axis=1)))
     if len(found) < _SOME:
         return 0.0
-    return min(quantile(found, _MOST_OF_READ), _MOST_READ)
+    return min(float(np.quantile(found, _MOST_OF_READ)), _MOST_READ)
 
 
 def _is_from_outside(runs: Runs, rows: Int) -> Bool:

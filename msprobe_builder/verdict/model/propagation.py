@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.base.quantiles import quantile
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.model.amounts import Amounts
 from msprobe_builder.verdict.model.conduct import PRODUCTS, Conduct
@@ -90,7 +89,7 @@ def _by_choice(runs: Runs, seen: Observations, chosen: Bool) -> float:
     """What tensors differ by that follow from another choice, as most of them show it."""
     sizes = seen.size[chosen & runs.rows(Section.OUTPUT) & ~runs.discrete]
     sizes = sizes[~np.isnan(sizes)]
-    shown = quantile(sizes, 0.25) if len(sizes) else _CHOSEN
+    shown = float(np.quantile(sizes, 0.25)) if len(sizes) else _CHOSEN
     return min(_CHOSEN, _LITTLE_OF_IT * shown)
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.base.quantiles import median
 from msprobe_builder.facts.fact import Fact, Facts, fact
 from msprobe_builder.sketch.definition import FLAT
 from msprobe_builder.sketch.estimates import ROUNDING, explained
@@ -164,12 +163,12 @@ def _compared(updates: _Updates, node: Int, names: list[str], noise: float) -> C
     off = known & (apart > _BEYOND * level)
     several = int(np.count_nonzero(off))
     if not found and several >= max(2, _PART * np.count_nonzero(known)):
-        found.append(("other", off, median(apart[off])))
+        found.append(("other", off, float(np.median(apart[off]))))
     alike = 0.0 if several else compared / max(1, len(node))
     if not found:
         return Compared(None, alike)
     kind, off, size = max(found, key=lambda one: int(np.count_nonzero(one[1])))
-    error, expected = median(apart[off]), median(level[off])
+    error, expected = float(np.median(apart[off])), float(np.median(level[off]))
     moved = np.flatnonzero(off)
     first = [names[place] for place in moved[:_SHOWN].tolist()]
     node_of_first = int(node[moved].min())
@@ -186,7 +185,7 @@ def _of_one_kind(updates: _Updates, known: Bool, level: Float) -> Iterator[tuple
         told = known & (share > _ALONG) & (size > _SHIFTED * level) & (rest < _BEYOND * level)
         if not told.any():
             continue
-        middle = median(multiple[told])
+        middle = float(np.median(multiple[told]))
         alike = told & (np.abs(multiple - middle) <= _ALIKE * abs(middle))
         surely = alike & (share > _SURELY) & (updates.elements >= _OF_MANY)
         surely &= size > _BEYOND * level

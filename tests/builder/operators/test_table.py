@@ -28,7 +28,7 @@ _WORDS = {
     "shards": "add product batched linear grouped indices shrink view swap order slice split join"
     " rows reduce:0:0 reduce:1:0 all gather resize exchange peer",
     "is": "commutative adds_product attention convolution recurrent cell by_label padded own_mean"
-    " takes_infinity chooses_size sizes of_number factors writes_first"
+    " takes_infinity chooses_size sizes of_number factors writes_first receives"
     " reads_nothing describes hooks exposes exposes_result exact one_signed other_in_linalg"
     " reaches sums_last cancels same_in_mindspore same_primitive",
 }
